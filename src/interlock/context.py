@@ -78,13 +78,13 @@ class RequestContext:
     @property
     def thread_id(self) -> str | None:
         """The effective thread id of the run (R14.5)."""
-        value = self._values.get(THREAD_KEY)
+        value: str | None = self._values.get(THREAD_KEY)
         return value if value is not None else (self._values.get(MEMORY_KEY) or {}).get("thread", {}).get("id")
 
     @property
     def resource_id(self) -> str | None:
         """The effective resource id of the run (R14.5)."""
-        value = self._values.get(RESOURCE_KEY)
+        value: str | None = self._values.get(RESOURCE_KEY)
         return value if value is not None else (self._values.get(MEMORY_KEY) or {}).get("resourceId")
 
     def to_dict(self) -> dict[str, Any]:

@@ -50,10 +50,21 @@ class TripWire(InterlockError):
         processor_id: str = "",
     ) -> None:
         self.processor_id = processor_id
-        self.reason = reason or f"Tripwire triggered by {processor_id or 'a processor'}"
+        self.reason = reason or ""
         self.retry = retry
         self.metadata = metadata
-        super().__init__(self.reason)
+        super().__init__(reason)
+        if processor_id:
+            self.attribute_to(processor_id)
+
+    def attribute_to(self, processor_id: str) -> None:
+        """Name the processor, and give the default reason if there is none (R6.1, R6.2)."""
+        self.processor_id = self.processor_id or processor_id
+        self.reason = self.reason or f"Tripwire triggered by {self.processor_id}"
+        self.args = (self.reason,)
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class ConfigurationError(InterlockError):

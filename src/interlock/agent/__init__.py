@@ -1,0 +1,27 @@
+"""The agent: configuration, the loop, and what a run gives back."""
+
+from interlock.agent.agent import Agent
+from interlock.agent.loop import FinishInfo, IterationContext
+from interlock.agent.options import CallOptions, TracingOptions
+from interlock.agent.ports import Memory, MemoryCall
+from interlock.agent.prepare import DynamicArguments
+from interlock.agent.result import AgentResult, Response
+from interlock.agent.state import RunState
+from interlock.agent.stream import AgentStream
+from interlock.agent.structured import StructuredOutputOptions
+
+__all__ = [
+    "Agent",
+    "AgentResult",
+    "AgentStream",
+    "CallOptions",
+    "DynamicArguments",
+    "FinishInfo",
+    "IterationContext",
+    "Memory",
+    "MemoryCall",
+    "Response",
+    "RunState",
+    "StructuredOutputOptions",
+    "TracingOptions",
+]

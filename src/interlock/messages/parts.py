@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
-from interlock._json import Record, iso
+from interlock._json import Record, iso, to_json
 
 Role = Literal["user", "assistant", "system", "signal"]
 ToolState = Literal[
@@ -200,7 +200,7 @@ class MessageContent(Record, kw_only=True):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> MessageContent:
-        data = {**data, "parts": data.get("parts") or []}
+        data = {**data, "parts": data.get("parts") or [], "format": 2}
         if "experimental_attachments" in data:
             data["experimentalAttachments"] = data.pop("experimental_attachments")
         return super().from_dict(data)
@@ -234,6 +234,24 @@ class Message(Record, kw_only=True):
                 "write MessageContent(parts=[TextPart('…')]), or Message.from_dict(…) for the short forms"
             )
 
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Message:
+        """Read the stored form; a string ``content`` is the older short form of one text part (R4.1).
+
+        Raises:
+            TypeError: ``content`` is neither a dict nor a string.
+            ValueError: ``createdAt`` is not a time.
+        """
+        content = data.get("content")
+        if isinstance(content, str):
+            data = {**data, "content": {"parts": [{"type": "text", "text": content}], "content": content}}
+        elif not isinstance(content, dict):
+            raise TypeError(
+                f"a stored message has a dict or a string as content, not {type(content).__name__}: "
+                "other shapes are read by MessageList.add(…)"
+            )
+        return super().from_dict(data)
+
     def to_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {"id": self.id, "role": self.role}
         if self.created_at is not None:
@@ -243,5 +261,5 @@ class Message(Record, kw_only=True):
             if value is not None:
                 out[key] = value
         for key, value in (self.extra or {}).items():
-            out.setdefault(key, value)
+            out.setdefault(key, to_json(value))
         return out

@@ -64,9 +64,9 @@ class LanguageModel(Protocol):
     """A streaming model.
 
     ``stream`` yields chunks of ``interlock.chunks``: optionally one ``stream-start`` (``GenericChunk`` whose payload is
-    ``{"warnings": [...], "request": ...}``) and one ``response-metadata``, then spans, files, sources and tool calls, and
-    at last exactly one ``finish`` with a normalised reason and the usage. ``run_id`` may be left empty. A failure is
-    raised (``APICallError``) or yielded as an ``error`` chunk. Closing the iterator must release the connection.
+    ``{"warnings": [...], "request": ...}``) and one ``response-metadata``, then spans, files, sources and tool calls,
+    and at last exactly one ``finish`` with a normalised reason and the usage. ``run_id`` may be left empty. A failure
+    is raised (``APICallError``) or yielded as an ``error`` chunk. Closing the iterator must release the connection.
 
     A model may also have ``supported_urls``, a mapping from a media type (or ``*``) to regular expressions of URLs that
     the provider fetches itself (R4.16).
@@ -110,8 +110,9 @@ class ModelReply(msgspec.Struct, kw_only=True):
     """A whole reply of a model that does not stream."""
 
     content: list[dict[str, Any]]
-    """``{"type": "text", "text"}``, ``{"type": "reasoning", "text"}``, ``{"type": "tool-call", "toolCallId", "toolName",
-    "input"}``, ``{"type": "file", "mediaType", "data"}`` and ``{"type": "source", "id", "url", …}``, in order."""
+    """``{"type": "text", "text"}``, ``{"type": "reasoning", "text"}``, ``{"type": "tool-call", "toolCallId",
+    "toolName", "input"}``, ``{"type": "file", "mediaType", "data"}`` and ``{"type": "source", "id", "url", …}``, in
+    order."""
     finish_reason: str = "stop"
     usage: dict[str, Any] | None = None
     """camelCase counts of R12.22."""

@@ -1,0 +1,23 @@
+"""What tests of agents and processors need: a scripted model, and ways to read a stream."""
+
+from __future__ import annotations
+
+from interlock.testing.drain import drain, text_of, types_of
+from interlock.testing.scripted import ScriptedModel, ScriptExhaustedError
+from interlock.testing.turns import Turn, delay, finish, reasoning, text, tool_call, tool_input, wait_for
+
+__all__ = [
+    "ScriptExhaustedError",
+    "ScriptedModel",
+    "Turn",
+    "delay",
+    "drain",
+    "finish",
+    "reasoning",
+    "text",
+    "text_of",
+    "tool_call",
+    "tool_input",
+    "types_of",
+    "wait_for",
+]

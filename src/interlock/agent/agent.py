@@ -1,0 +1,165 @@
+"""The agent: configuration, and the doors through which it is run (R12.1–R12.6)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Unpack
+
+from interlock.agent.blocking import SyncStream, run_blocking
+from interlock.agent.options import CallOptions, check_names, check_retries
+from interlock.agent.prepare import is_dynamic, resolve_models
+from interlock.agent.result import AgentResult
+from interlock.agent.stream import AgentStream
+from interlock.errors import ConfigurationError
+from interlock.processors import Observer, Pipeline
+from interlock.tools import as_tools
+
+_log = logging.getLogger("interlock")
+
+
+class Agent:
+    """A model with instructions, tools and processors.
+
+    ``instructions``, ``model``, ``tools``, ``memory`` and the three processor arrays may be functions, sync or async;
+    they are called once a run with one argument that has the run's ``request_context`` (R12.2).
+
+    An agent holds no state of its runs: any number of them may go on at the same time.
+
+    Args:
+        id: The agent's id; ``name`` if it is left out.
+        name: For people.
+        description: For people and other agents.
+        instructions: A string, a list of strings, or system messages (R12.5).
+        model: A model, a router id such as ``"openai/gpt-5"``, or a list of these or of ``ModelFallback``, tried in
+            order.
+        tools: A mapping from name to tool, or a list of tools.
+        memory: Loads and saves conversations, such as ``interlock.memory.Memory``.
+        input_processors: Processors of the input side, in order.
+        output_processors: Processors of the output side, in order.
+        error_processors: Processors asked when a provider call has failed.
+        max_processor_retries: Retries that processors may cause in one run; by default 10 with error processors, else
+            none.
+        max_retries: Repeats of a failed provider call inside the model client (R7.13).
+        default_options: Call options used where a call gives none.
+        logger: Where warnings about the configuration go.
+        tracer: Told of every hook call.
+
+    Raises:
+        ValueError: neither ``id`` nor ``name``, or a number out of range.
+        ConfigurationError: a processor, a tool or the model cannot work.
+        TypeError: an unknown default option.
+    """
+
+    def __init__(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002  (the spec's name)
+        name: str | None = None,
+        description: str | None = None,
+        instructions: Any = None,
+        model: Any,
+        tools: Any = None,
+        memory: Any = None,
+        input_processors: Sequence[Any] | Callable[..., Any] | None = None,
+        output_processors: Sequence[Any] | Callable[..., Any] | None = None,
+        error_processors: Sequence[Any] | Callable[..., Any] | None = None,
+        max_processor_retries: int | None = None,
+        max_retries: int | None = None,
+        default_options: Mapping[str, Any] | None = None,
+        logger: logging.Logger | None = None,
+        tracer: Observer | None = None,
+    ) -> None:
+        identifier = id or name
+        if not identifier:
+            raise ValueError("an agent needs an id (or at least a name): Agent(id='support', …)")
+        if model is None or model == []:
+            raise ConfigurationError(
+                f"agent {identifier!r} has no model: give an instance or an id like 'openai/gpt-5'"
+            )
+        check_retries(max_processor_retries)
+        check_names(default_options or {})
+        self.id = identifier
+        self.name = name or identifier
+        self.description = description
+        self.instructions = instructions
+        self.model = model
+        self.tools = tools
+        self.memory = memory
+        self.input_processors = input_processors
+        self.output_processors = output_processors
+        self.error_processors = error_processors
+        self.max_processor_retries = max_processor_retries
+        self.max_retries = max_retries
+        self.default_options: dict[str, Any] = dict(default_options or {})
+        self.logger = logger or _log
+        self.tracer = tracer
+        self._warned: set[str] = set()
+        # What can be checked and compiled now is, so that a mistake shows before the first request.
+        self.static_tools = None if is_dynamic(tools) else as_tools(tools or {})
+        self.static_models = None if is_dynamic(model) or isinstance(model, str) else resolve_models(model)
+        arrays = (input_processors, output_processors, error_processors)
+        self.static_pipeline: Pipeline | None = None
+        if not any(is_dynamic(array) for array in arrays):
+            self.static_pipeline = Pipeline(
+                _as_list(input_processors), _as_list(output_processors), _as_list(error_processors), self.warn_once
+            )
+
+    def stream(self, messages: Any, **options: Unpack[CallOptions]) -> AgentStream:
+        """Run the agent and read its answer while it is written (R12.6).
+
+        The returned stream is awaited, entered with ``async with``, or iterated; each prepares the run first.
+
+        Args:
+            messages: A string, a message, or a list of these.
+            **options: See ``CallOptions``.
+
+        Raises:
+            TypeError: an unknown option.
+        """
+        return AgentStream(self, messages, dict(options))
+
+    async def generate(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult:
+        """Run the agent to its end (R12.16).
+
+        Args:
+            messages: A string, a message, or a list of these.
+            **options: See ``CallOptions``.
+
+        Returns:
+            The outcome; one that a processor stopped has ``tripwire`` set.
+
+        Raises:
+            ProcessorError: a hook failed (R17.2).
+            Exception: what the model raised, when nothing recovered it (R12.19).
+        """
+        return await AgentStream(self, messages, dict(options)).to_result()
+
+    def generate_sync(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult:
+        """``generate`` for scripts and notebooks: blocks, also where an event loop is running already."""
+        return run_blocking(lambda: self.generate(messages, **options))
+
+    def stream_sync(self, messages: Any, **options: Unpack[CallOptions]) -> SyncStream:
+        """``stream`` for scripts and notebooks: a context manager and iterator over chunks that blocks.
+
+        ``with agent.stream_sync("hi") as stream: for chunk in stream: …``
+        """
+        return SyncStream(lambda: self.stream(messages, **options))
+
+    def warn_once(self, message: str) -> None:
+        """Log a warning about the configuration, once an agent."""
+        if message not in self._warned:
+            self._warned.add(message)
+            self.logger.warning("agent %r: %s", self.id, message)
+
+    def __repr__(self) -> str:
+        model = self.model if isinstance(self.model, str) else getattr(self.model, "model_id", self.model)
+        return f"Agent(id={self.id!r}, model={model!r})"
+
+
+def _as_list(array: Any) -> Sequence[Any]:
+    if array is None:
+        return ()
+    if isinstance(array, (list, tuple)):
+        return array
+    raise ConfigurationError(f"a processor array must be a list, not {type(array).__name__}: write [{array!r}]")

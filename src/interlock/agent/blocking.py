@@ -1,0 +1,129 @@
+"""Blocking doors for scripts and notebooks: one event loop in a thread of its own for each call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from interlock.agent.result import AgentResult
+from interlock.chunks import Chunk, TextDelta
+
+if TYPE_CHECKING:
+    from interlock.agent.stream import AgentStream
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a daemon thread, so that a caller may block even where a loop is running."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="interlock", daemon=True)
+        self._thread.start()
+
+    def run(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine there and wait for it; interrupting the wait cancels it."""
+        future = asyncio.run_coroutine_threadsafe(coro, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Close what is left in the loop, then the loop."""
+        if self._loop.is_closed():
+            return
+        asyncio.run_coroutine_threadsafe(_wind_up(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _wind_up() -> None:
+    loop = asyncio.get_running_loop()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()
+
+
+def run_blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run what ``start`` makes to its end and return its result."""
+    thread = LoopThread()
+    try:
+        return thread.run(start())
+    finally:
+        thread.close()
+
+
+class SyncStream:
+    """A stream for code that blocks: a context manager, and an iterator over the chunks."""
+
+    def __init__(self, start: Callable[[], AgentStream]) -> None:
+        self._start = start
+        self._thread: LoopThread | None = None
+        self._stream: AgentStream | None = None
+
+    def __enter__(self) -> Self:
+        self._open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self) -> tuple[LoopThread, AgentStream]:
+        if self._thread is None or self._stream is None:
+            self._thread = LoopThread()
+            try:
+                self._stream = self._thread.run(_awaited(self._start()))
+            except BaseException:
+                self._thread.close()
+                raise
+        return self._thread, self._stream
+
+    def __iter__(self) -> Iterator[Chunk]:
+        thread, stream = self._open()
+        chunks = stream.full_stream
+        while True:
+            chunk = thread.run(_next(chunks.__anext__))
+            if chunk is None:
+                return
+            yield chunk
+
+    @property
+    def text_stream(self) -> Iterator[str]:
+        """The text as it is streamed."""
+        return (chunk.payload.text for chunk in self if isinstance(chunk, TextDelta))
+
+    def result(self) -> AgentResult:
+        """Drive the run to its end and return its outcome; also after ``close``."""
+        thread, stream = self._open()
+        return thread.run(stream.get_full_output())
+
+    def close(self) -> None:
+        """Cancel the run if it has not ended, and stop the thread."""
+        if self._thread is not None and self._stream is not None:
+            try:
+                self._thread.run(self._stream.aclose())
+            finally:
+                self._thread.close()
+
+
+async def _awaited(stream: AgentStream) -> AgentStream:
+    return await stream
+
+
+async def _next(read: Callable[[], Awaitable[Chunk]]) -> Chunk | None:
+    try:
+        return await read()
+    except StopAsyncIteration:
+        return None

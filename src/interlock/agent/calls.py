@@ -1,0 +1,145 @@
+"""Makes whole, uniquely named tool calls out of what providers stream (R5.6, R10.16)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from interlock.chunks import Chunk, ToolCall, ToolCallPayload, ToolInputDelta, ToolInputEnd, ToolInputStart
+
+_log = logging.getLogger("interlock")
+
+
+class StreamedInput:
+    """A call whose arguments are still being streamed."""
+
+    __slots__ = ("id", "pieces", "start")
+
+    def __init__(self, start: ToolInputStart, call_id: str) -> None:
+        self.start = start
+        self.id = call_id
+        self.pieces: list[str] = []
+
+
+class CallReader:
+    """Reads the tool chunks of one reply.
+
+    Args:
+        taken_ids: Call ids of accepted steps; a provider that repeats one gets a new id for its call.
+    """
+
+    __slots__ = ("_calls", "_open", "_taken", "invalid")
+
+    def __init__(self, taken_ids: set[str]) -> None:
+        self._taken = taken_ids
+        self._open: dict[str, StreamedInput] = {}
+        self._calls: dict[str, ToolCall] = {}
+        self.invalid: dict[str, str] = {}
+        """Call id → why its arguments could not be read."""
+
+    def read(self, chunk: Chunk) -> list[Chunk]:
+        """What the run sees instead of ``chunk``: itself, itself and a call behind a completed input, or nothing."""
+        if isinstance(chunk, ToolCall):
+            return self._read_call(chunk)
+        if isinstance(chunk, ToolInputStart):
+            streamed = StreamedInput(chunk, self._free_id(chunk.payload.tool_call_id))
+            self._open[chunk.payload.tool_call_id] = streamed
+            chunk.payload.tool_call_id = streamed.id
+            return [chunk]
+        if isinstance(chunk, ToolInputDelta):
+            streamed_or_none = self._open.get(chunk.payload.tool_call_id)
+            if streamed_or_none is not None:
+                streamed_or_none.pieces.append(chunk.payload.args_text_delta)
+                chunk.payload.tool_call_id = streamed_or_none.id
+            return [chunk]
+        if isinstance(chunk, ToolInputEnd):
+            return self._read_end(chunk)
+        return [chunk]
+
+    def name_of(self, call_id: str) -> str | None:
+        """Name of the tool whose input is streamed or complete under this id."""
+        call = self._calls.get(call_id)
+        if call is not None:
+            return call.payload.tool_name
+        return next((one.start.payload.tool_name for one in self._open.values() if one.id == call_id), None)
+
+    def _read_end(self, chunk: ToolInputEnd) -> list[Chunk]:
+        provider_id = chunk.payload.tool_call_id
+        streamed = self._open.get(provider_id)
+        if streamed is None:
+            return [chunk]
+        chunk.payload.tool_call_id = streamed.id
+        if streamed.id in self._calls:
+            return [chunk]
+        payload = streamed.start.payload
+        call = ToolCall(
+            payload=ToolCallPayload(
+                tool_call_id=streamed.id,
+                tool_name=payload.tool_name,
+                args="".join(streamed.pieces),
+                title=payload.title,
+                provider_executed=payload.provider_executed,
+                dynamic=payload.dynamic,
+                provider_metadata=chunk.payload.provider_metadata or payload.provider_metadata,
+            )
+        )
+        self._take(call)
+        return [chunk, call]
+
+    def _read_call(self, chunk: ToolCall) -> list[Chunk]:
+        payload = chunk.payload
+        streamed = self._open.pop(payload.tool_call_id, None)
+        if streamed is not None and streamed.id in self._calls:
+            # The call was made when its input ended; this chunk can only complete it.
+            known = self._calls[streamed.id].payload
+            known.provider_metadata = known.provider_metadata or payload.provider_metadata
+            known.title = known.title or payload.title
+            return []
+        if streamed is not None:
+            payload.tool_call_id = streamed.id
+            if payload.args is None or payload.args == "":
+                payload.args = "".join(streamed.pieces)
+        else:
+            earlier = self._calls.get(payload.tool_call_id) if payload.tool_call_id else None
+            if earlier is not None and self._is_same(earlier, payload):
+                _log.warning("the model repeated tool call %r; it is executed once", payload.tool_call_id)
+                return []
+            payload.tool_call_id = self._free_id(payload.tool_call_id)
+        self._take(chunk)
+        return [chunk]
+
+    def _is_same(self, earlier: ToolCall, payload: ToolCallPayload) -> bool:
+        args, _ = parse_args(payload.args)
+        return earlier.payload.tool_name == payload.tool_name and earlier.payload.args == args
+
+    def _take(self, chunk: ToolCall) -> None:
+        payload = chunk.payload
+        payload.args, problem = parse_args(payload.args)
+        if problem is not None:
+            self.invalid[payload.tool_call_id] = problem
+        self._calls[payload.tool_call_id] = chunk
+
+    def _free_id(self, wanted: str) -> str:
+        """``wanted``, or a variant that no other call of the run has; empty ids get one of their own."""
+        used = self._calls.keys() | self._taken | {one.id for one in self._open.values()}
+        base = wanted or "call"
+        if wanted and wanted not in used:
+            return wanted
+        number = 1
+        while f"{base}-{number}" in used:
+            number += 1
+        return f"{base}-{number}"
+
+
+def parse_args(args: Any) -> tuple[Any, str | None]:
+    """Parsed arguments, and what is wrong with them; text that is no JSON is kept as it is (R5.6)."""
+    if not isinstance(args, str):
+        return ({} if args is None else args), None
+    if not args.strip():
+        return {}, None
+    try:
+        return msgspec.json.decode(args), None
+    except msgspec.DecodeError as error:
+        return args, f"The arguments are not valid JSON: {error}"

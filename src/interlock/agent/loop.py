@@ -1,0 +1,469 @@
+"""The agent loop: one async generator over the attempts of a run (R1.4, R1.12), and what each end of it means."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from interlock.agent.attempt import TERMINAL_REASONS, Attempt
+from interlock.agent.deadlines import STEP_TIMEOUT, TOTAL_TIMEOUT, Deadlines
+from interlock.agent.run import Interrupted, ModelFailure, Run
+from interlock.agent.structured import parse_object
+from interlock.chunks import (
+    ABORTED,
+    ERROR,
+    OTHER,
+    RETRY,
+    SUSPENDED,
+    TRIPWIRE,
+    Abort,
+    AbortPayload,
+    Chunk,
+    ErrorChunk,
+    ErrorPayload,
+    Finish,
+    FinishPayload,
+    ObjectResult,
+    Start,
+    StartPayload,
+    StepFinish,
+    StepFinishPayload,
+    StepOutcome,
+    StepOutput,
+    Tripwire,
+    TripwirePayload,
+)
+from interlock.errors import TripWire
+from interlock.messages.parts import ErrorPart
+from interlock.models import resolve_model
+from interlock.processors import OutputResult, StepResult, TripwireInfo
+from interlock.processors.hooks import API_ERROR, OUTPUT_RESULT, RETRY_HOOKS, TOOL_RESULT
+from interlock.processors.pipeline import run_hook
+from interlock.processors.stages import ErrorStage, ResultStage
+
+_log = logging.getLogger("interlock")
+
+CANCELLED = "The call was cancelled before it finished"
+NOT_EXECUTED = "The call was not executed because the reply failed"
+
+
+class RunLoop:
+    """Drives one run from its first step to its last chunk.
+
+    Every exception of an attempt comes to ``_settle``, which decides: another attempt, or the end of the run. What the
+    deciding methods have to say to the client they put into ``_out``; the generator hands it on.
+    """
+
+    __slots__ = ("_is_finishing", "_is_over", "_out", "_run", "_scope", "_state")
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._scope = run.scope
+        self._state = run.state
+        self._out: list[Chunk] = []
+        self._is_finishing = False
+        """Whether the last step is done and only the result hooks are left."""
+        self._is_over = False
+
+    async def chunks(self) -> AsyncGenerator[Chunk, None]:
+        """The run's stream. Closing it cancels the provider call, running tools and background tasks."""
+        is_complete = False
+        deadlines = self._run.deadlines = Deadlines(self._scope, self._run.model_settings)
+        try:
+            yield self._start()
+            while not self._is_over:
+                attempt = Attempt(self._run)
+                failure: Exception | None = None
+                try:
+                    async with aclosing(attempt.chunks()) as produced:
+                        async for chunk in produced:
+                            yield chunk
+                    await self._accept(attempt)
+                except (Exception, asyncio.CancelledError) as error:
+                    failure = self._own(error)
+                while True:
+                    for chunk in self._sent():
+                        yield chunk
+                    if failure is None and not self._is_finishing:
+                        break
+                    try:
+                        if failure is not None:
+                            failure = await self._settle(attempt, failure)
+                        else:
+                            await self._complete()
+                    except (Exception, asyncio.CancelledError) as error:
+                        failure = self._own(error)
+            is_complete = True
+        finally:
+            deadlines.close()
+            if not is_complete:
+                await self._abandon()
+            self._scope.end()
+
+    def _start(self) -> Chunk:
+        payload = StartPayload(id=self._state.agent_id, message_id=self._state.message_id)
+        return Start(payload=payload, run_id=self._state.run_id)
+
+    def _send(self, *chunks: Chunk) -> None:
+        """Hand chunks to the client, behind what hooks have written meanwhile."""
+        self._out += self._scope.take()
+        self._out += chunks
+
+    def _sent(self) -> list[Chunk]:
+        self._out += self._scope.take()
+        out, self._out = self._out, []
+        return out
+
+    def _own(self, error: BaseException) -> Exception:
+        """The failure of an attempt; a cancellation that was not ours is raised again (R12.29)."""
+        if isinstance(error, Exception):
+            return error
+        if not self._scope.take_back_cancellation():
+            raise error
+        return Interrupted()
+
+    async def _abandon(self) -> None:
+        """The reader went away or its task was cancelled: stop everything, save nothing (R12.29)."""
+        self._scope.is_ended = True
+        self._scope.signal.abort("the stream was closed")
+        await self._scope.drop_tasks()
+
+    # -- an attempt that completed ---------------------------------------------------------------------------------
+
+    async def _accept(self, attempt: Attempt) -> None:
+        """Accept the attempt as the step, and go on or finish the run."""
+        run, state, result = self._run, self._state, attempt.result
+        assert result is not None
+        if attempt.tools is not None and attempt.tools.waiting:
+            await self._suspend(attempt.tools.waiting)
+            return
+        goes_on = await self._goes_on(attempt)
+        if not goes_on and run.structured_output is not None:
+            state.object = parse_object(run.structured_output, result.text)
+            self._send(*await run.process(ObjectResult(object=state.object)))
+        self._send(*await attempt.step_finish(goes_on))
+        state.steps.append(result)
+        state.listed_steps.append(result)
+        state.call_ids.update(call.payload.tool_call_id for call in result.tool_calls)
+        state.message_list.clear_feedback()
+        await run.tell("on_step_finish", result)
+        if await self._is_stopped(result, goes_on) or not goes_on:
+            state.finish_reason = attempt.finish_reason
+            self._is_finishing = True
+            return
+        state.step_number += 1
+        run.model_index = 0
+        run.model_override = None
+
+    async def _goes_on(self, attempt: Attempt) -> bool:
+        """Whether another step follows (R1.12, R1.13, R12.12)."""
+        run = self._run
+        if attempt.tools is None or not attempt.tools.resolved or attempt.finish_reason in TERMINAL_REASONS:
+            return False
+        steps = [*self._state.steps, attempt.result]
+        if run.max_steps is not None and len(steps) >= run.max_steps:
+            return False
+        for predicate in run.stop_when:
+            verdict = predicate(steps)
+            if await verdict if inspect.isawaitable(verdict) else verdict:
+                return False
+        return True
+
+    async def _is_stopped(self, result: StepResult, goes_on: bool) -> bool:
+        """Ask ``on_iteration_complete`` (R12.14); whether it ends the run."""
+        run, state = self._run, self._state
+        if "on_iteration_complete" not in run.callbacks:
+            return False
+        context = IterationContext(
+            iteration=len(state.steps),
+            max_iterations=run.max_steps,
+            text=result.text,
+            tool_calls=result.tool_calls,
+            tool_results=result.tool_results,
+            is_final=not goes_on,
+            finish_reason=result.finish_reason,
+            messages=state.message_list.get.all.db(),
+        )
+        answer = await run.tell("on_iteration_complete", context)
+        if not isinstance(answer, dict):
+            return False
+        if goes_on and answer.get("feedback"):
+            state.message_list.add({"role": "user", "content": str(answer["feedback"])}, "context")
+        return answer.get("continue") is False
+
+    async def _suspend(self, waiting: list[Chunk]) -> None:
+        """Some calls wait for somebody: the run ends here for now (R12.36)."""
+        payload = getattr(waiting[0], "payload", None)
+        self._state.suspend_payload = None if payload is None else payload.to_dict()
+        self._state.finish_reason = SUSPENDED
+        self._is_over = True
+        await self._scope.drop_tasks()
+        await self._tell_finish()
+
+    # -- an attempt that did not -------------------------------------------------------------------------------------
+
+    async def _settle(self, attempt: Attempt, failure: Exception) -> Exception | None:
+        """Decide what an exception means: ``None`` when that is done, or the failure that it turned out to be."""
+        scope = self._scope
+        if isinstance(failure, Interrupted):
+            interruption, scope.interruption = scope.interruption, None
+            if scope.trip is not None or scope.failure is not None:
+                await scope.check()
+            if interruption == STEP_TIMEOUT:
+                return ModelFailure(TimeoutError(f"the provider call took longer than {self._timeout('step_ms')} ms"))
+            if interruption == TOTAL_TIMEOUT:
+                return TimeoutError(f"the run took longer than {self._timeout('total_ms')} ms")
+            await self._cancel(attempt)
+        elif isinstance(failure, TripWire) and scope.trip is not None:
+            await self._trip(attempt, failure, scope.trip.hook)
+        elif isinstance(failure, ModelFailure):
+            await self._recover(attempt, failure.error)
+        elif scope.is_aborted:
+            await self._cancel(attempt)
+        else:
+            await self._fail(attempt, failure)
+        return None
+
+    def _timeout(self, name: str) -> Any:
+        return self._run.model_settings["timeout"][name]
+
+    async def _trip(self, attempt: Attempt, tripwire: TripWire, hook: str) -> None:
+        """A processor aborted: another attempt if it asked for one and may have it, else the end (R6.5, R7.5)."""
+        run, state, scope = self._run, self._state, self._scope
+        scope.interruption = None
+        self._send()
+        await attempt.flush("tripwire")
+        if not (tripwire.retry and hook in RETRY_HOOKS and run.may_retry()):
+            if tripwire.retry:
+                self._warn_not_granted(tripwire, hook)
+            await self._end_tripped(attempt, tripwire, hook)
+            return
+        self._list_attempt(attempt, RETRY, tripwire)
+        attempt.discard()
+        scope.trip = None
+        state.message_list.set_feedback(tripwire.reason)
+        finish = await attempt.rejected_finish(tripwire.reason, tripwire.processor_id, tripwire.metadata)
+        self._send(*finish)
+        run.count_retry()
+        if finish and attempt.result is not None:
+            await run.tell("on_step_finish", attempt.result)
+
+    def _warn_not_granted(self, tripwire: TripWire, hook: str) -> None:
+        limit = self._run.retry_limit
+        if hook not in RETRY_HOOKS:
+            why = f"{hook} cannot be retried"
+        elif limit is None:
+            why = "max_processor_retries is not set"
+        else:
+            why = f"the limit of {limit} retries is exhausted"
+        _log.warning("processor %r asked for a retry, but %s; the run stops", tripwire.processor_id, why)
+
+    async def _end_tripped(
+        self, attempt: Attempt, tripwire: TripWire, hook: str, cause: BaseException | None = None
+    ) -> None:
+        state = self._state
+        self._list_attempt(attempt, TRIPWIRE, tripwire)
+        if hook == OUTPUT_RESULT.name:
+            # Nothing of the answer is left in the result; the steps keep their texts (R6.6).
+            state.text_override = ""
+            state.message_list.clear.response.db()
+        elif hook != TOOL_RESULT.name:
+            attempt.discard()
+        state.tripwire = TripwireInfo.of(tripwire, cause)
+        state.finish_reason = OTHER
+        state.object = None
+        await self._close_run()
+        await self._tell_finish()
+        payload = TripwirePayload(
+            reason=tripwire.reason,
+            processor_id=tripwire.processor_id,
+            retry=True if tripwire.retry else None,
+            metadata=tripwire.metadata,
+        )
+        self._send(Tripwire(payload=payload, run_id=state.run_id))
+
+    def _list_attempt(self, attempt: Attempt, reason: str, tripwire: TripWire) -> None:
+        """List a rejected or blocked attempt that had a response, without its text (R6.7)."""
+        listed_steps = self._state.listed_steps
+        if not attempt.has_response or (listed_steps and listed_steps[-1] is attempt.result):
+            return
+        result = attempt.result if attempt.result is not None else attempt.result_so_far()
+        attempt.result = msgspec.structs.replace(
+            result, text="", parts=[], finish_reason=reason, tripwire=TripwireInfo.of(tripwire)
+        )
+        listed_steps.append(attempt.result)
+
+    async def _recover(self, attempt: Attempt, error: BaseException) -> None:
+        """A provider call failed: error processors, then the next model, then the end (R7.13)."""
+        run, state, scope = self._run, self._state, self._scope
+        self._send(*await attempt.flush("error"))
+        stage = ErrorStage(error, state.message_id, resolve_model)
+        try:
+            await run_hook(API_ERROR, run.pipeline.get("process_api_error"), scope, stage)
+        except TripWire as tripwire:
+            if tripwire.retry:
+                self._warn_not_granted(tripwire, API_ERROR.name)
+            self._send()
+            await self._end_tripped(attempt, tripwire, API_ERROR.name, cause=error)
+            return
+        if scope.is_aborted:
+            await self._cancel(attempt)
+        elif stage.retry and run.may_retry():
+            if stage.model is not None:
+                run.model_override = stage.model
+            await self._repeat(attempt, error)
+            run.count_retry()
+            await asyncio.sleep(stage.delay)
+        elif run.model_index + 1 < len(run.models):
+            run.model_index += 1
+            run.model_override = None
+            await self._repeat(attempt, error)
+        else:
+            await self._surface(attempt, error)
+
+    async def _repeat(self, attempt: Attempt, error: BaseException) -> None:
+        attempt.discard()
+        self._send(*await attempt.rejected_finish(str(error), None, None))
+
+    async def _surface(self, attempt: Attempt, error: BaseException) -> None:
+        """Nothing recovered the call: show the error and end the run with what it has (R17.4)."""
+        state, run = self._state, self._run
+        state.error = error
+        state.finish_reason = ERROR
+        self._is_finishing = True
+        description = {"name": type(error).__name__, "message": str(error)}
+        text = attempt.keep_partial(ErrorPart(error=description), unfinished=NOT_EXECUTED)
+        if text:
+            state.text_override = state.text + text
+        passed = await run.process(ErrorChunk(payload=ErrorPayload(error=error)))
+        if not any(chunk.type == ERROR for chunk in passed):
+            passed.append(ErrorChunk(payload=ErrorPayload(error=error), run_id=state.run_id))
+        self._send(*passed)
+        outcome = StepOutcome(reason=ERROR, is_continued=False)
+        payload = StepFinishPayload(message_id=state.message_id, step_result=outcome)
+        self._send(*await run.process(StepFinish(payload=payload)))
+        await run.tell("on_error", {"error": error})
+
+    async def _cancel(self, attempt: Attempt) -> None:
+        """The run was cancelled through its signal: keep the text so far and save (R12.28)."""
+        state, scope = self._state, self._scope
+        self._is_over = True
+        self._is_finishing = False
+        scope.take()
+        await attempt.flush("cancel")
+        text = attempt.keep_partial(unfinished=CANCELLED)
+        if text and not (state.steps and state.steps[-1] is attempt.result):
+            state.text_override = state.text + text
+        state.finish_reason = ABORTED
+        await scope.drop_tasks()
+        # The signal has done its work; the result hooks run to their end.
+        scope.is_aborted = False
+        await self._run_result_hooks()
+        await self._run.tell("on_abort", {"steps": list(state.steps), "text": state.text})
+        await self._tell_finish()
+        self._send(Abort(payload=AbortPayload(reason=_plain(scope.signal.reason)), run_id=state.run_id))
+
+    async def _fail(self, attempt: Attempt, error: Exception) -> None:
+        """A run error: the ``error`` chunk is the last, nothing is saved (R17.2)."""
+        state = self._state
+        self._send()
+        await attempt.flush("cancel")
+        attempt.discard()
+        state.error = error
+        state.finish_reason = ERROR
+        state.object = None
+        await self._close_run()
+        await self._run.tell("on_error", {"error": error})
+        await self._tell_finish()
+        self._send(ErrorChunk(payload=ErrorPayload(error=error), run_id=state.run_id))
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    async def _complete(self) -> None:
+        """The regular end: result hooks, then ``finish``."""
+        state = self._state
+        await self._scope.check()
+        await self._scope.drop_tasks()
+        await self._run_result_hooks()
+        self._is_over = True
+        self._is_finishing = False
+        await self._tell_finish()
+        payload = FinishPayload(
+            step_result=StepOutcome(reason=state.finish_reason or "unknown"), output=StepOutput(usage=state.usage)
+        )
+        self._send(Finish(payload=payload, run_id=state.run_id))
+
+    async def _run_result_hooks(self) -> None:
+        """Run ``process_output_result``, and take over the text if the hooks changed it (R2.35)."""
+        run, state = self._run, self._state
+        processors = run.pipeline.get("process_output_result")
+        if not processors:
+            return
+        before = state.message_list.response_text()
+        result = OutputResult(
+            text=state.text, usage=state.usage, finish_reason=state.finish_reason or "unknown", steps=list(state.steps)
+        )
+        await run_hook(OUTPUT_RESULT, processors, self._scope, ResultStage(result))
+        after = state.message_list.response_text()
+        if after != before:
+            state.text_override = after
+            if state.steps:
+                state.steps[-1].text = after
+
+    async def _close_run(self) -> None:
+        """From here on no hook runs, and what background tasks write goes nowhere."""
+        self._is_over = True
+        self._is_finishing = False
+        self._scope.is_ended = True
+        await self._scope.drop_tasks()
+
+    async def _tell_finish(self) -> None:
+        state = self._state
+        if "on_finish" not in self._run.callbacks:
+            return
+        info = FinishInfo(
+            run_id=state.run_id,
+            text=state.text,
+            finish_reason=state.finish_reason or "unknown",
+            usage=state.usage,
+            steps=list(state.listed_steps),
+            tripwire=state.tripwire,
+            error=state.error,
+        )
+        await self._run.tell("on_finish", info)
+
+
+class IterationContext(msgspec.Struct, kw_only=True):
+    """What ``on_iteration_complete`` is told (R12.14)."""
+
+    iteration: int
+    """1-based."""
+    max_iterations: int | None
+    text: str
+    tool_calls: list[Any]
+    tool_results: list[Any]
+    is_final: bool
+    finish_reason: str
+    messages: list[Any]
+
+
+class FinishInfo(msgspec.Struct, kw_only=True):
+    """What ``on_finish`` is told, once a run, whatever its outcome (R12.26)."""
+
+    run_id: str
+    text: str
+    finish_reason: str
+    usage: Any
+    steps: list[Any]
+    tripwire: TripwireInfo | None = None
+    error: BaseException | None = None
+
+
+def _plain(reason: Any) -> Any:
+    return reason if reason is None or isinstance(reason, (str, int, float, bool)) else str(reason)

@@ -1,0 +1,299 @@
+"""From an agent, messages and options to a run whose ``process_input`` is done (R1.5, R12.2, R12.8–R12.12)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from interlock._ids import new_id
+from interlock.agent.options import DEFAULT_MAX_STEPS, merge_options
+from interlock.agent.ports import Memory, MemoryCall, resolve_memory
+from interlock.agent.run import Run
+from interlock.agent.state import RunState
+from interlock.agent.structured import structured_output
+from interlock.context import AbortSignal, RequestContext
+from interlock.errors import ConfigurationError, ProcessorError, TripWire
+from interlock.messages import MessageList
+from interlock.models import ModelFallback, to_language_model
+from interlock.processors import Pipeline, TripwireInfo
+from interlock.processors.bound import BoundProcessor
+from interlock.processors.hooks import INPUT, snake_settings
+from interlock.processors.observe import Observer, Observers
+from interlock.processors.pipeline import run_hook
+from interlock.processors.scope import RunScope
+from interlock.tools import Tool, as_tools
+
+if TYPE_CHECKING:
+    from interlock.agent.agent import Agent
+
+CALLBACKS = ("on_chunk", "on_step_finish", "on_finish", "on_error", "on_abort", "on_iteration_complete")
+
+DEFAULT_RETRIES_WITH_ERROR_PROCESSORS = 10
+"""R7.1; the reference page's "defaults to 10"."""
+
+_ARRAYS = ("input", "output", "error")
+
+
+class DynamicArguments(msgspec.Struct, kw_only=True):
+    """What a function-valued setting of an agent is called with (R12.2)."""
+
+    request_context: RequestContext
+
+
+def is_dynamic(value: Any) -> bool:
+    """Whether a setting is a function to be called once a run."""
+    return inspect.isroutine(value) or inspect.isfunction(value)
+
+
+def resolve_models(given: Any) -> list[ModelFallback]:
+    """The enabled models of an agent or a call, resolved, in order (R12.3).
+
+    Raises:
+        ConfigurationError: none is enabled, or one cannot be resolved.
+    """
+    entries = given if isinstance(given, (list, tuple)) else [given]
+    models = [entry if isinstance(entry, ModelFallback) else ModelFallback(entry) for entry in entries]
+    enabled = [_resolved(entry) for entry in models if entry.enabled]
+    if not enabled:
+        raise ConfigurationError("no model is enabled: enable one of the fallback entries")
+    return enabled
+
+
+def _resolved(entry: ModelFallback) -> ModelFallback:
+    return ModelFallback(
+        to_language_model(entry.model),
+        max_retries=entry.max_retries,
+        model_settings=snake_settings(entry.model_settings) if entry.model_settings else None,  # type: ignore[arg-type]
+        provider_options=entry.provider_options,
+        headers=entry.headers,
+    )
+
+
+async def prepare_run(agent: Agent, messages: Any, given: Mapping[str, Any]) -> Run:
+    """Resolve everything, fill the message list, run ``process_input``.
+
+    Raises:
+        TypeError: an unknown option.
+        ConfigurationError: something cannot work as given.
+        ProcessorError: a ``process_input`` hook failed (R17.1).
+    """
+    options = merge_options(agent.default_options, given) if given or agent.default_options else {}
+    context = _request_context(options.get("request_context"))
+    dynamic = DynamicArguments(request_context=context)
+    memory, call = await _memory(agent, options, context, dynamic)
+    pipeline = await _pipeline(agent, options, memory, call, dynamic)
+    state = _state(agent, options, call)
+    await _fill(agent, state.message_list, messages, options, dynamic)
+    signal: AbortSignal | None = options.get("abort_signal")
+    scope = RunScope(state, agent, context, signal, _observer(agent, options))
+    run = Run(agent, state, scope, pipeline)
+    await _settings(run, agent, options, dynamic)
+    await _process_input(run)
+    return run
+
+
+def _request_context(given: Any) -> RequestContext:
+    if isinstance(given, RequestContext):
+        return given
+    if given is None or isinstance(given, Mapping):
+        return RequestContext(given)
+    raise TypeError(f"request_context must be a RequestContext or a mapping, not {type(given).__name__}")
+
+
+def _observer(agent: Agent, options: Mapping[str, Any]) -> Observer | None:
+    given: Observer | None = (options.get("tracing_options") or {}).get("observer")
+    if given is None or agent.tracer is None:
+        return given or agent.tracer
+    return Observers(given, agent.tracer)
+
+
+async def _value(setting: Any, dynamic: DynamicArguments) -> Any:
+    """A setting, called if it is a function."""
+    if not is_dynamic(setting):
+        return setting
+    value = setting(dynamic)
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _memory(
+    agent: Agent, options: Mapping[str, Any], context: RequestContext, dynamic: DynamicArguments
+) -> tuple[Memory | None, MemoryCall | None]:
+    memory = await _value(agent.memory, dynamic)
+    option = options.get("memory")
+    if memory is None and option is None and not len(context):
+        return None, None
+    call = resolve_memory(option, context)
+    if memory is None or call is None:
+        return None, call
+    await memory.prepare(call)
+    return memory, call
+
+
+# -- processors ---------------------------------------------------------------------------------------------------
+
+
+async def _pipeline(
+    agent: Agent,
+    options: Mapping[str, Any],
+    memory: Memory | None,
+    call: MemoryCall | None,
+    dynamic: DynamicArguments,
+) -> Pipeline:
+    """The effective processors of the run (R12.9, R13.2)."""
+    overrides = [options.get(f"{kind}_processors") for kind in _ARRAYS]
+    if agent.static_pipeline is not None and memory is None and overrides == [None, None, None]:
+        return agent.static_pipeline
+    arrays: list[list[Any]] = []
+    for kind, override in zip(_ARRAYS, overrides, strict=True):
+        setting = override if override is not None else getattr(agent, f"{kind}_processors")
+        arrays.append(_checked(await _value(setting, dynamic), kind))
+    user_input, user_output, error = arrays
+    if memory is not None and call is not None:
+        early = [one for one in user_input if getattr(one, "stage", None) == "pre_memory"]
+        late = [one for one in user_input if getattr(one, "stage", None) != "pre_memory"]
+        user_input = [*early, *_automatic(memory.input_processors(call), user_input), *late]
+        user_output = [*user_output, *_automatic(memory.output_processors(call), user_output)]
+    return Pipeline(user_input, user_output, error, warn=agent.warn_once)
+
+
+def _checked(value: Any, kind: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, (list, tuple)):
+        raise ConfigurationError(f"{kind}_processors must be a list, or a function that returns one; got {value!r}")
+    return list(value)
+
+
+def _automatic(processors: Sequence[Any], users: Sequence[Any]) -> list[Any]:
+    """The runtime's own processors without those that the user's list has under the same id (R13.3)."""
+    taken = {getattr(processor, "id", None) for processor in users}
+    return [processor for processor in processors if processor.id not in taken]
+
+
+# -- messages -----------------------------------------------------------------------------------------------------
+
+
+def _state(agent: Agent, options: Mapping[str, Any], call: MemoryCall | None) -> RunState:
+    thread, resource = (None, None) if call is None else (call.thread_id, call.resource_id)
+    message_list = MessageList(thread_id=thread, resource_id=resource)
+    return RunState(options.get("run_id") or new_id(), agent.id, message_list, new_id())
+
+
+async def _fill(
+    agent: Agent, message_list: MessageList, messages: Any, options: Mapping[str, Any], dynamic: DynamicArguments
+) -> None:
+    """Instructions, ``system``, ``context`` and input, in this order (R12.10)."""
+    setting = options["instructions"] if "instructions" in options else agent.instructions
+    for system in (await _value(setting, dynamic), options.get("system")):
+        if system is not None and system != "":
+            message_list.add_system(system)
+    context = options.get("context")
+    if context is not None:
+        message_list.add(context, "context")
+    message_list.add(messages, "input")
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+async def _settings(run: Run, agent: Agent, options: Mapping[str, Any], dynamic: DynamicArguments) -> None:
+    run.models = await _models(agent, options, dynamic)
+    run.tools = await _tools(agent, options, dynamic)
+    run.tool_choice = options.get("tool_choice", "auto")
+    active = options.get("active_tools")
+    run.active_tools = None if active is None else list(active)
+    run.provider_options = options.get("provider_options")
+    run.model_settings = snake_settings(options.get("model_settings") or {})
+    run.structured_output = structured_output(options.get("structured_output"))
+    run.max_retries = agent.max_retries
+    run.retry_limit = _retry_limit(agent, options, run.pipeline)
+    run.max_steps, run.stop_when = _step_limits(options)
+    run.include_raw_chunks = bool(options.get("include_raw_chunks", False))
+    run.tool_call_concurrency = options.get("tool_call_concurrency")
+    run.require_tool_approval = options.get("require_tool_approval", False)
+    run.callbacks = {name: options[name] for name in CALLBACKS if options.get(name) is not None}
+    prepare_step = options.get("prepare_step")
+    if prepare_step is not None:
+        bound = BoundProcessor(PrepareStep(prepare_step), "process_input_step", len(run.pipeline.input), PrepareStep.id)
+        run.input_step_hooks = run.pipeline.extended("process_input_step", bound)
+    _check_tool_choice(run)
+
+
+class PrepareStep:
+    """The call's ``prepare_step`` as one more input processor (R1.6)."""
+
+    id = "prepare-step"
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.process_input_step = function
+
+
+async def _models(agent: Agent, options: Mapping[str, Any], dynamic: DynamicArguments) -> list[ModelFallback]:
+    if options.get("model") is not None:
+        return resolve_models(options["model"])
+    if agent.static_models is not None:
+        return agent.static_models
+    return resolve_models(await _value(agent.model, dynamic))
+
+
+async def _tools(agent: Agent, options: Mapping[str, Any], dynamic: DynamicArguments) -> dict[str, Tool]:
+    tools = agent.static_tools
+    if tools is None:
+        tools = as_tools(await _value(agent.tools, dynamic) or {})
+    toolsets, client_tools = options.get("toolsets"), options.get("client_tools")
+    if not toolsets and not client_tools:
+        return tools
+    tools = dict(tools)
+    for toolset in (toolsets.values() if isinstance(toolsets, Mapping) else toolsets) or ():
+        tools.update(as_tools(toolset))
+    if client_tools:
+        tools.update(as_tools(client_tools))
+    return tools
+
+
+def _retry_limit(agent: Agent, options: Mapping[str, Any], pipeline: Pipeline) -> int | None:
+    limit = options.get("max_processor_retries")
+    if limit is None:
+        limit = agent.max_processor_retries
+    if limit is None and pipeline.error:
+        return DEFAULT_RETRIES_WITH_ERROR_PROCESSORS
+    return limit
+
+
+def _step_limits(options: Mapping[str, Any]) -> tuple[int | None, Sequence[Callable[..., Any]]]:
+    stop_when = options.get("stop_when")
+    predicates = () if stop_when is None else (stop_when,) if callable(stop_when) else tuple(stop_when)
+    max_steps = options.get("max_steps")
+    return (DEFAULT_MAX_STEPS if max_steps is None and not predicates else max_steps), predicates
+
+
+def _check_tool_choice(run: Run) -> None:
+    choice = run.tool_choice
+    if isinstance(choice, Mapping) and not run.input_step_hooks and choice.get("toolName") not in run.tools:
+        known = ", ".join(sorted(run.tools)) or "none"
+        raise ValueError(f"tool_choice names the tool {choice.get('toolName')!r}; the agent has: {known}")
+
+
+# -- process_input ------------------------------------------------------------------------------------------------
+
+
+async def _process_input(run: Run) -> None:
+    """Run ``process_input``; an abort is left in the state for the loop to tell (R6.8)."""
+    state = run.state
+    processors = run.pipeline.get("process_input")
+    if processors:
+        try:
+            await run_hook(INPUT, processors, run.scope, None)
+        except TripWire as tripwire:
+            if tripwire.retry:
+                agent = run.agent
+                agent.logger.warning("processor %r asked for a retry in process_input", tripwire.processor_id)
+            state.tripwire = TripwireInfo.of(tripwire)
+        except ProcessorError:
+            await run.scope.drop_tasks()
+            run.scope.end()
+            raise
+    state.system_baseline = state.message_list.get_system_messages()

@@ -1,0 +1,145 @@
+"""First half of an attempt: from the step's settings to a request for the model (R1.4, R1.7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.agent.run import ModelFailure, Run
+from interlock.agent.structured import response_format
+from interlock.chunks import Chunk, chunk_from_dict
+from interlock.messages import Message
+from interlock.models import ModelFallback, ModelRequest, resolve_model
+from interlock.models.assets import download_assets
+from interlock.models.base import LanguageModel, ToolSpec
+from interlock.processors.hooks import INPUT_STEP, LLM_REQUEST
+from interlock.processors.pipeline import run_hook
+from interlock.processors.results import CachedStepChunk, CachedStepResponse
+from interlock.processors.stages import RequestStage, StepStage
+from interlock.tools import Tool, as_tools
+
+
+class PreparedCall:
+    """What one provider call needs, or the reply that replaces it."""
+
+    __slots__ = ("entry", "model", "prompt", "request", "response", "tools")
+
+    def __init__(self, entry: ModelFallback, model: LanguageModel) -> None:
+        self.entry = entry
+        self.model = model
+        self.prompt: list[dict[str, Any]] = []
+        self.request: ModelRequest | None = None
+        self.response: CachedStepResponse | None = None
+        self.tools: dict[str, Tool] = {}
+        """The tools that may be executed in this step."""
+
+
+async def prepare_call(run: Run) -> PreparedCall:
+    """Run the input-step hooks, make the prompt and run the request hooks.
+
+    Raises:
+        TripWire: a hook aborted.
+        ProcessorError: a hook failed.
+        ModelFailure: a file of the prompt could not be fetched (R4.16).
+    """
+    stage = _step_stage(run)
+    await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
+    call = PreparedCall(run.models[run.model_index], stage.model)
+    call.tools = _usable_tools(stage)
+    if run.scope.is_aborted:
+        return call
+    call.prompt = await _prompt(run, stage.model)
+    await _ask_request_hooks(run, call)
+    call.request = _request(run, stage, call)
+    return call
+
+
+def _step_stage(run: Run) -> StepStage:
+    entry = run.models[run.model_index]
+    settings = run.model_settings
+    if entry.model_settings:
+        settings = {**settings, **entry.model_settings}
+    options = run.provider_options
+    if entry.provider_options:
+        options = {**(options or {}), **entry.provider_options}
+    return StepStage(
+        model=entry.model if run.model_override is None else run.model_override,
+        tools=run.tools,
+        tool_choice=run.tool_choice,
+        active_tools=run.active_tools,
+        provider_options=options,
+        model_settings=settings,
+        structured_output=run.structured_output,
+        message_id=run.state.message_id,
+        resolve_model=resolve_model,
+        resolve_tools=as_tools,
+    )
+
+
+def _usable_tools(stage: StepStage) -> dict[str, Tool]:
+    """The tools that this step offers; a name in ``active_tools`` that is no tool is ignored (R2.18)."""
+    if stage.active_tools is None:
+        return stage.tools
+    return {name: stage.tools[name] for name in stage.active_tools if name in stage.tools}
+
+
+async def _prompt(run: Run, model: LanguageModel) -> list[dict[str, Any]]:
+    prompt = run.state.message_list.get.all.llm_prompt()
+    try:
+        return await download_assets(prompt, getattr(model, "supported_urls", None))
+    except Exception as error:
+        raise ModelFailure(error) from error
+
+
+async def _ask_request_hooks(run: Run, call: PreparedCall) -> None:
+    processors = run.pipeline.get("process_llm_request")
+    if processors:
+        stage = RequestStage(call.prompt, call.model)
+        await run_hook(LLM_REQUEST, processors, run.scope, stage)
+        call.prompt, call.response = stage.prompt, stage.response
+
+
+def _request(run: Run, stage: StepStage, call: PreparedCall) -> ModelRequest:
+    choice = stage.tool_choice
+    if isinstance(choice, dict) and choice.get("toolName") not in call.tools:
+        known = ", ".join(sorted(call.tools)) or "none"
+        raise ValueError(f"tool_choice names the tool {choice.get('toolName')!r}; this step has: {known}")
+    is_refusing = choice == "none"
+    offered = {} if is_refusing else call.tools
+    if is_refusing:
+        call.tools = {}
+    settings = stage.model_settings
+    return ModelRequest(
+        prompt=call.prompt,
+        tools=[tool_spec(name, tool) for name, tool in offered.items()],
+        tool_choice=choice if offered or is_refusing else None,
+        settings=settings,  # type: ignore[arg-type]  # unknown settings reach the adapter, which warns about them
+        provider_options=stage.provider_options,
+        response_format=response_format(stage.structured_output),
+        headers={**(settings.get("headers") or {}), **(call.entry.headers or {})} or None,
+        include_raw_chunks=run.include_raw_chunks,
+        abort_signal=run.scope._signal,
+    )
+
+
+def tool_spec(name: str, tool: Tool) -> ToolSpec:
+    """A tool as the model sees it."""
+    return ToolSpec(name=name, description=tool.description, input_schema=tool.json_schema)
+
+
+def replayed_chunks(response: CachedStepResponse) -> list[Chunk]:
+    """The chunks of a cached reply, as fresh objects (R11.3)."""
+    chunks: list[Chunk] = []
+    for item in response.chunks:
+        if isinstance(item, (Chunk, CachedStepChunk)):
+            data = item.to_dict()
+        else:
+            data = dict(item)
+        if data.get("type") == "step-start" and isinstance(data.get("payload"), dict):
+            data["payload"] = {key: value for key, value in data["payload"].items() if key != "startedAt"}
+        chunks.append(chunk_from_dict({"type": data.get("type"), "payload": data.get("payload"), "from": "AGENT"}))
+    return chunks
+
+
+def conversation(run: Run) -> list[Message]:
+    """The messages of the run, as tools see them."""
+    return run.state.message_list.get.all.db()

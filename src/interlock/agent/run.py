@@ -1,0 +1,129 @@
+"""Everything one run works with: its settings, resolved once, and its state and scope."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from interlock.agent.deadlines import Deadlines
+from interlock.agent.state import RunState
+from interlock.chunks import Chunk
+from interlock.models import ModelFallback
+from interlock.processors import Pipeline
+from interlock.processors.bound import BoundProcessor
+from interlock.processors.scope import RunScope
+from interlock.processors.stream import StreamChain
+from interlock.tools import Tool
+
+_log = logging.getLogger("interlock")
+
+Callback = Callable[..., Any]
+
+
+class ModelFailure(Exception):
+    """A provider call failed for good; ``error`` is the original exception (R7.14)."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
+class Interrupted(Exception):
+    """The run stopped waiting; ``scope.interruption``, the signal or the tripwire says why."""
+
+
+class Run:
+    """One ``generate`` or ``stream`` call from its first hook to its last."""
+
+    __slots__ = (
+        "active_tools",
+        "agent",
+        "callbacks",
+        "chain",
+        "deadlines",
+        "include_raw_chunks",
+        "input_step_hooks",
+        "max_retries",
+        "max_steps",
+        "model_index",
+        "model_override",
+        "model_settings",
+        "models",
+        "pipeline",
+        "provider_options",
+        "require_tool_approval",
+        "retry_limit",
+        "scope",
+        "state",
+        "stop_when",
+        "structured_output",
+        "tool_call_concurrency",
+        "tool_choice",
+        "tools",
+    )
+
+    def __init__(self, agent: Any, state: RunState, scope: RunScope, pipeline: Pipeline) -> None:
+        self.agent = agent
+        self.state = state
+        self.scope = scope
+        self.pipeline = pipeline
+        self.chain: StreamChain | None = pipeline.chain(scope)
+        scope.chain = self.chain
+        self.input_step_hooks: Sequence[BoundProcessor] = pipeline.get("process_input_step")
+        self.models: list[ModelFallback] = []
+        """Enabled models in the order in which they are tried (R12.3); their ``model`` is resolved."""
+        self.model_index = 0
+        """Which of them the current step uses."""
+        self.model_override: Any = None
+        """What an error processor chose for the next attempt (R19.5)."""
+        self.tools: dict[str, Tool] = {}
+        self.tool_choice: Any = "auto"
+        self.active_tools: list[str] | None = None
+        self.provider_options: dict[str, Any] | None = None
+        self.model_settings: dict[str, Any] = {}
+        self.structured_output: Any = None
+        self.max_retries: int | None = None
+        """The agent's number of client-level retries (R7.13)."""
+        self.max_steps: int | None = None
+        self.stop_when: Sequence[Callback] = ()
+        self.retry_limit: int | None = None
+        """Retries that processors may cause in this run (R7.1)."""
+        self.include_raw_chunks = False
+        self.tool_call_concurrency: int | None = None
+        self.require_tool_approval: Any = False
+        self.callbacks: dict[str, Callback] = {}
+        self.deadlines: Deadlines | None = None
+
+    def may_retry(self) -> bool:
+        """Whether a processor may have one more attempt (R7.4, R12.30)."""
+        limit = self.retry_limit
+        return limit is not None and not self.scope.is_aborted and self.state.retry_count < limit
+
+    def count_retry(self) -> None:
+        """Count a granted retry (R7.3)."""
+        self.state.retry_count += 1
+        if self.scope.budget is not None:
+            self.scope.budget.retries += 1
+
+    async def tell(self, name: str, *args: Any) -> Any:
+        """Call a callback of the caller, if it was given; its exceptions are logged (R12.27)."""
+        callback = self.callbacks.get(name)
+        if callback is None:
+            return None
+        try:
+            outcome = callback(*args)
+            return await outcome if inspect.isawaitable(outcome) else outcome
+        except Exception:
+            # The caller's own code: it must not change what the run does.
+            _log.exception("the callback %s failed", name)
+            return None
+
+    async def process(self, chunk: Chunk) -> list[Chunk]:
+        """Stamp a chunk of the runtime's own and pass it through the stream hooks."""
+        chunk.run_id = self.state.run_id
+        if self.chain is None:
+            return [chunk]
+        out = await (self.chain.process_in_turn(chunk) if self.scope.tasks else self.chain.process(chunk))
+        return [] if out is None else out if isinstance(out, list) else [out]

@@ -1,0 +1,76 @@
+"""A run between two steps, as data: nothing that a later step needs lives anywhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.messages import MessageList
+from interlock.processors import StepResult, TripwireInfo
+from interlock.usage import Usage
+
+
+class RunState:
+    """What a run has come to so far.
+
+    Args:
+        run_id: Id of the run.
+        agent_id: Id of the agent that runs.
+        message_list: The run's one live message list.
+        message_id: Id of the response message that the run is writing.
+    """
+
+    __slots__ = (
+        "agent_id",
+        "call_ids",
+        "error",
+        "finish_reason",
+        "listed_steps",
+        "message_id",
+        "message_list",
+        "object",
+        "processor_states",
+        "retry_count",
+        "run_id",
+        "step_number",
+        "steps",
+        "suspend_payload",
+        "system_baseline",
+        "text_override",
+        "tripwire",
+        "usage",
+    )
+
+    def __init__(self, run_id: str, agent_id: str, message_list: MessageList, message_id: str) -> None:
+        self.run_id = run_id
+        self.agent_id = agent_id
+        self.message_list = message_list
+        self.message_id = message_id
+        self.steps: list[StepResult] = []
+        """Accepted steps (R0.6)."""
+        self.listed_steps: list[StepResult] = []
+        """Accepted steps, and rejected or blocked attempts that had a response (R6.7)."""
+        self.step_number = 0
+        self.retry_count = 0
+        """Retries granted, never reset (R7.3)."""
+        self.processor_states: dict[str, dict[str, Any]] = {}
+        self.usage = Usage()
+        """Sum over all attempts that had a response (R12.22)."""
+        self.system_baseline: list[Any] = []
+        """Untagged system messages as ``process_input`` left them (R2.19)."""
+        self.call_ids: set[str] = set()
+        """Tool call ids of accepted steps; ids stay unique within a run."""
+        self.finish_reason: str | None = None
+        self.tripwire: TripwireInfo | None = None
+        self.error: BaseException | None = None
+        self.object: Any = None
+        """The structured object of the last accepted step (R12.34)."""
+        self.text_override: str | None = None
+        """Text that ``process_output_result`` or the end of the run put in place of the steps' text (R2.35)."""
+        self.suspend_payload: Any = None
+
+    @property
+    def text(self) -> str:
+        """Text of the accepted steps, or what replaced it (R12.20)."""
+        if self.text_override is not None:
+            return self.text_override
+        return "".join(step.text for step in self.steps)

@@ -1,0 +1,366 @@
+"""A run as its reader sees it: iterators over chunks, and values to await (R12.15, R12.17)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from interlock.agent.loop import RunLoop
+from interlock.agent.options import check_names
+from interlock.agent.prepare import prepare_run
+from interlock.agent.result import AgentResult, Response, Status
+from interlock.agent.run import Run
+from interlock.chunks import ABORTED, Chunk, File, ObjectChunk, ObjectResult, Source, TextDelta, ToolCall, ToolResult
+from interlock.messages import MessageList
+from interlock.messages.parts import ReasoningPart
+from interlock.processors import StepResult, TripwireInfo
+from interlock.usage import Usage
+
+if TYPE_CHECKING:
+    from interlock.agent.agent import Agent
+
+T = TypeVar("T")
+
+
+class Later(Generic[T]):
+    """A value of a run; awaiting it drives the run to its end."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
+        self._read = read
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._read().__await__()
+
+
+class AgentStream:
+    """One run that advances as it is read.
+
+    Await it, enter it with ``async with``, or iterate it. Every iterator replays the run from its first chunk; several may
+    be open. Leaving an iterator early neither cancels nor advances the run; ``aclose()``, or leaving ``async with``, does
+    cancel it, and what was written so far is kept as after any cancellation (R12.17, R12.28).
+    """
+
+    def __init__(self, agent: Agent, messages: Any, options: dict[str, Any]) -> None:
+        check_names(options)
+        self._agent = agent
+        self._messages = messages
+        self._options = options
+        self._run: Run | None = None
+        self._source: Any = None
+        """The loop's generator; ``ag_running`` tells whether it is being pulled."""
+        self._chunks: list[Chunk] = []
+        self._is_done = False
+        self._is_pulling = False
+        self._lock: asyncio.Lock | None = None
+        self._changed: asyncio.Event | None = None
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._ready().__await__()
+
+    async def __aenter__(self) -> Self:
+        return await self._ready()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, asyncio.CancelledError):
+            await self._discard()
+        else:
+            await self.aclose()
+
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        return self.full_stream
+
+    async def _ready(self) -> Self:
+        """Prepare the run, once: memory is loaded and ``process_input`` is done afterwards (R12.17)."""
+        if self._run is None:
+            if self._lock is None:
+                self._lock = asyncio.Lock()
+            async with self._lock:
+                if self._run is None:
+                    run = await prepare_run(self._agent, self._messages, self._options)
+                    self._source = RunLoop(run).chunks()
+                    run.scope.is_waiting = self._is_running
+                    self._run = run
+        return self
+
+    def _is_running(self) -> bool:
+        return self._source is not None and bool(self._source.ag_running)
+
+    async def aclose(self) -> None:
+        """Cancel the provider call and running tools, and end the run as a cancelled one; nothing if it has ended."""
+        if self._run is None or self._is_done:
+            return
+        self._run.scope.signal.abort("the stream was closed")
+        await self._drive()
+
+    async def _discard(self) -> None:
+        """Drop the run without saving anything: its task was cancelled (R12.29)."""
+        if self._source is not None and not self._is_done:
+            if not self._source.ag_running:
+                await self._source.aclose()
+            self._end(ABORTED)
+
+    def _end(self, reason: str | None = None) -> None:
+        self._is_done = True
+        if reason is not None and self._run is not None and self._run.state.finish_reason is None:
+            self._run.state.finish_reason = reason
+        if self._changed is not None:
+            self._changed.set()
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def full_stream(self) -> AsyncIterator[Chunk]:
+        """Every chunk of the run, from the first one on (R5.3)."""
+        return self._iterate()
+
+    @property
+    def text_stream(self) -> AsyncIterator[str]:
+        """The text as it is streamed; it is not taken back when an attempt is rejected (R7.10)."""
+        return self._texts()
+
+    @property
+    def object_stream(self) -> AsyncIterator[Any]:
+        """The structured object as it grows; the last item is the final one."""
+        return self._objects()
+
+    @property
+    def element_stream(self) -> AsyncIterator[Any]:
+        """The elements of a structured array, once each is final."""
+        return self._elements()
+
+    async def _iterate(self) -> AsyncIterator[Chunk]:
+        await self._ready()
+        chunks, position = self._chunks, 0
+        while True:
+            if position < len(chunks):
+                yield chunks[position]
+                position += 1
+            elif self._is_done:
+                return
+            else:
+                await self._pull()
+
+    async def _pull(self) -> None:
+        """Advance the run by one chunk, or wait for the reader that is doing so."""
+        if self._is_pulling:
+            if self._changed is None:
+                self._changed = asyncio.Event()
+            self._changed.clear()
+            await self._changed.wait()
+            return
+        source, run = self._source, self._run
+        assert run is not None
+        self._is_pulling = True
+        run.scope.driver = asyncio.current_task()
+        try:
+            self._chunks.append(await source.__anext__())
+        except StopAsyncIteration:
+            self._end()
+        except BaseException:
+            # Only a cancellation of the reader comes this way; the run has stopped and saved nothing (R12.29).
+            self._end(ABORTED)
+            raise
+        finally:
+            self._is_pulling = False
+            if self._changed is not None:
+                self._changed.set()
+
+    async def _drive(self) -> None:
+        await self._ready()
+        while not self._is_done:
+            await self._pull()
+
+    async def _texts(self) -> AsyncIterator[str]:
+        async for chunk in self._iterate():
+            if isinstance(chunk, TextDelta):
+                yield chunk.payload.text
+
+    async def _objects(self) -> AsyncIterator[Any]:
+        async for chunk in self._iterate():
+            if isinstance(chunk, (ObjectChunk, ObjectResult)):
+                yield chunk.object
+
+    async def _elements(self) -> AsyncIterator[Any]:
+        async for chunk in self._iterate():
+            if isinstance(chunk, ObjectResult) and isinstance(chunk.object, list):
+                for element in chunk.object:
+                    yield element
+
+    async def consume_stream(self, on_error: Callable[[BaseException], Any] | None = None) -> None:
+        """Drive the run to its end without looking at it.
+
+        Args:
+            on_error: Called with the error of a failed run.
+        """
+        await self._drive()
+        if on_error is not None and self.error is not None:
+            on_error(self.error)
+
+    async def to_result(self) -> AgentResult:
+        """Drive the run to its end without keeping its chunks; what ``generate`` does.
+
+        Raises:
+            Exception: the error of a failed run (R12.19).
+        """
+        await self._ready()
+        run, source = self._run, self._source
+        assert run is not None
+        run.scope.driver = asyncio.current_task()
+        try:
+            async for _ in source:
+                pass
+        finally:
+            self._is_done = True
+        if run.state.error is not None:
+            raise run.state.error
+        return AgentResult(run)
+
+    async def get_full_output(self) -> AgentResult:
+        """Drive the run to its end and return its outcome as plain values (R12.25)."""
+        await self._drive()
+        return self._outcome
+
+    # -- values --------------------------------------------------------------------------------------------------
+
+    @property
+    def _outcome(self) -> AgentResult:
+        if self._run is None:
+            raise RuntimeError("the run has not begun: await the stream, enter it with 'async with', or iterate it")
+        return AgentResult(self._run)
+
+    def _later(self, read: Callable[[AgentResult], T]) -> Later[T]:
+        async def value() -> T:
+            await self._drive()
+            return read(self._outcome)
+
+        return Later(value)
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run."""
+        return self._outcome.run_id
+
+    @property
+    def message_list(self) -> MessageList:
+        """The run's message list."""
+        return self._outcome.message_list
+
+    @property
+    def tripwire(self) -> TripwireInfo | None:
+        """Why and by whom the run was stopped, as far as it has come."""
+        return None if self._run is None else self._run.state.tripwire
+
+    @property
+    def error(self) -> BaseException | None:
+        """What made the run fail, as far as it has come."""
+        return None if self._run is None else self._run.state.error
+
+    @property
+    def status(self) -> Status:
+        """How the run stands."""
+        return "running" if self._run is None else self._outcome.status
+
+    @property
+    def text(self) -> Later[str]:
+        """The answer (R12.20)."""
+        return self._later(lambda outcome: outcome.text)
+
+    @property
+    def object(self) -> Later[Any]:
+        """The structured object; awaiting it raises the error of a failed run (R12.18)."""
+
+        async def value() -> Any:
+            await self._drive()
+            if self.error is not None:
+                raise self.error
+            return self._outcome.object
+
+        return Later(value)
+
+    @property
+    def finish_reason(self) -> Later[str]:
+        """Why the run ended."""
+        return self._later(lambda outcome: outcome.finish_reason)
+
+    @property
+    def steps(self) -> Later[list[StepResult]]:
+        """Accepted steps, and rejected or blocked attempts that had a response."""
+        return self._later(lambda outcome: outcome.steps)
+
+    @property
+    def usage(self) -> Later[Usage]:
+        """Sum over all attempts of the run."""
+        return self._later(lambda outcome: outcome.usage)
+
+    @property
+    def total_usage(self) -> Later[Usage]:
+        """The same as ``usage``."""
+        return self.usage
+
+    @property
+    def tool_calls(self) -> Later[list[ToolCall]]:
+        """Calls of the accepted steps."""
+        return self._later(lambda outcome: outcome.tool_calls)
+
+    @property
+    def tool_results(self) -> Later[list[ToolResult]]:
+        """Results of the accepted steps."""
+        return self._later(lambda outcome: outcome.tool_results)
+
+    @property
+    def reasoning(self) -> Later[list[ReasoningPart]]:
+        """Reasoning of the accepted steps."""
+        return self._later(lambda outcome: outcome.reasoning)
+
+    @property
+    def reasoning_text(self) -> Later[str | None]:
+        """Text of the reasoning."""
+        return self._later(lambda outcome: outcome.reasoning_text)
+
+    @property
+    def sources(self) -> Later[list[Source]]:
+        """Sources of the accepted steps."""
+        return self._later(lambda outcome: outcome.sources)
+
+    @property
+    def files(self) -> Later[list[File]]:
+        """Files of the accepted steps."""
+        return self._later(lambda outcome: outcome.files)
+
+    @property
+    def content(self) -> Later[list[dict[str, Any]]]:
+        """Parts of the accepted steps."""
+        return self._later(lambda outcome: outcome.content)
+
+    @property
+    def warnings(self) -> Later[list[Any]]:
+        """The provider's warnings of the last step."""
+        return self._later(lambda outcome: outcome.warnings)
+
+    @property
+    def request(self) -> Later[Any]:
+        """What the last step sent."""
+        return self._later(lambda outcome: outcome.request)
+
+    @property
+    def response(self) -> Later[Response]:
+        """The messages that the run wrote."""
+        return self._later(lambda outcome: outcome.response)
+
+    @property
+    def provider_metadata(self) -> Later[dict[str, Any] | None]:
+        """The provider's metadata of the last step."""
+        return self._later(lambda outcome: outcome.provider_metadata)
+
+    @property
+    def suspend_payload(self) -> Later[Any]:
+        """What a suspended run waits for."""
+        return self._later(lambda outcome: outcome.suspend_payload)
+
+    def __repr__(self) -> str:
+        return f"AgentStream(agent={self._agent.id!r}, status={self.status!r}, chunks={len(self._chunks)})"

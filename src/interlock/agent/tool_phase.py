@@ -1,0 +1,476 @@
+"""The tools of one step: run at once, handled in the order of the calls (R10.1–R10.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from interlock.agent.calls import CallReader
+from interlock.agent.request import PreparedCall
+from interlock.agent.run import Interrupted, Run
+from interlock.agent.tool_writer import RunToolWriter
+from interlock.chunks import (
+    Chunk,
+    ToolCall,
+    ToolCallApproval,
+    ToolCallApprovalPayload,
+    ToolCallSuspended,
+    ToolCallSuspendedPayload,
+    ToolErrorChunk,
+    ToolErrorPayload,
+    ToolInputDelta,
+    ToolInputStart,
+    ToolResult,
+    ToolResultPayload,
+)
+from interlock.messages.parts import ToolInvocation, ToolInvocationPart
+from interlock.processors import StepResult
+from interlock.processors.hooks import TOOL_RESULT
+from interlock.processors.pipeline import run_hook
+from interlock.processors.stages import ToolResultStage
+from interlock.tools import (
+    InputAvailableEvent,
+    InputDeltaEvent,
+    InputStartEvent,
+    OutputEvent,
+    Tool,
+    ToolContext,
+    ToolSuspended,
+    needs_approval,
+    notify,
+    to_serializable,
+)
+
+_log = logging.getLogger("interlock")
+
+DEFAULT_CONCURRENCY = 10
+
+FAILED = "Tool execution failed"
+
+
+class Execution:
+    """One local call and what became of it."""
+
+    __slots__ = (
+        "arguments",
+        "error",
+        "invocation",
+        "is_resolved",
+        "part",
+        "result",
+        "resume_data",
+        "suspension",
+        "tool",
+    )
+
+    def __init__(self, part: ToolInvocationPart) -> None:
+        self.part = part
+        self.invocation = part.tool_invocation
+        self.tool: Tool | None = None
+        self.arguments: Any = None
+        """Validated arguments."""
+        self.result: Any = None
+        self.error: str | None = None
+        """Why the call failed, as the model is told."""
+        self.suspension: ToolSuspended | None = None
+        self.resume_data: Any = None
+        self.is_resolved = False
+        """Whether there is a result or an error."""
+
+    def fail(self, message: str) -> None:
+        """The call failed; an empty message gets the default one (R10.13)."""
+        self.error = message or FAILED
+        self.is_resolved = True
+
+    def succeed(self, result: Any) -> None:
+        """The call returned ``result``, JSON-ready."""
+        self.result = result
+        self.is_resolved = True
+
+
+class ToolPhase:
+    """Executes the local calls of one reply and handles their outcomes.
+
+    Args:
+        run: The run.
+        tools: The tools that this step offers.
+        step: The step that made the calls; gets the results.
+        calls: The calls' parts in the message list, state ``call``, in order.
+        invalid: Call id → why its arguments could not be read.
+        refused: Call id → the result that an output-step hook put in place of the execution (R19.7).
+    """
+
+    __slots__ = ("_executions", "_invalid", "_refused", "_run", "_step", "_tools", "resolved", "waiting")
+
+    def __init__(
+        self,
+        run: Run,
+        tools: dict[str, Tool],
+        step: StepResult,
+        calls: list[ToolInvocationPart],
+        invalid: dict[str, str],
+        refused: dict[str, Any],
+    ) -> None:
+        self._run = run
+        self._tools = tools
+        self._step = step
+        self._invalid = invalid
+        self._refused = refused
+        self._executions = [Execution(part) for part in calls]
+        self.resolved = 0
+        """Calls that have a result, an error or a denial now; any of them lets the loop go on (R1.12)."""
+        self.waiting: list[Chunk] = []
+        """The ``tool-call-approval`` and ``tool-call-suspended`` chunks of calls that wait for somebody (R12.36)."""
+
+    async def chunks(self) -> AsyncGenerator[Chunk, None]:
+        """Execute, then handle the outcomes one by one; yields what the client sees.
+
+        Raises:
+            TripWire: a processor aborted.
+            ProcessorError: a hook failed.
+            Interrupted: the run was cancelled.
+        """
+        runnable = [execution for execution in self._executions if await self._prepare(execution)]
+        if len(runnable) == 1 and self._can_run_inline(runnable[0]):
+            await self._execute(runnable[0])
+        elif runnable:
+            async for chunk in self._execute_all(runnable):
+                yield chunk
+        for chunk in self._run.scope.take():
+            yield chunk
+        if self._run.scope.is_aborted:
+            raise Interrupted
+        for execution in self._executions:
+            if execution.is_resolved:
+                for chunk in await self._handle(execution):
+                    yield chunk
+                if self._run.scope.is_aborted:
+                    raise Interrupted
+            elif execution.suspension is not None:
+                self.waiting.append(self._suspended(execution))
+        for chunk in self.waiting:
+            yield chunk
+
+    # -- before -------------------------------------------------------------------------------------------------
+
+    async def _prepare(self, execution: Execution) -> bool:
+        """Look the tool up and check the call; whether it is to be executed now."""
+        invocation = execution.invocation
+        name, call_id = invocation.tool_name, invocation.tool_call_id
+        if call_id in self._refused:
+            execution.fail(str(self._refused[call_id]))
+            return False
+        if call_id in self._invalid and isinstance(invocation.args, str):
+            execution.fail(self._invalid[call_id])
+            return False
+        tool = self._tools.get(name)
+        if tool is None:
+            known = ", ".join(sorted(self._tools)) or "none"
+            execution.fail(f"There is no tool {name!r}. Available tools: {known}")
+            return False
+        execution.tool = tool
+        if tool.is_client_side:
+            return False
+        try:
+            execution.arguments = tool.validate(invocation.args)
+        except Exception as error:
+            # Schemas may run user code; whatever it raises is the model's to know.
+            execution.fail(str(error))
+            return False
+        scope = self._run.scope
+        await notify(
+            tool.on_input_available,
+            InputAvailableEvent(tool_name=name, tool_call_id=call_id, args=invocation.args, abort_signal=scope._signal),
+        )
+        approval = invocation.approval
+        if approval is not None and approval.approved:
+            return True
+        if await needs_approval(tool, name, invocation.args, scope.request_context, self._run.require_tool_approval):
+            self.waiting.append(self._approval(execution))
+            return False
+        return True
+
+    def _can_run_inline(self, execution: Execution) -> bool:
+        """Whether nothing can happen beside the call: then it needs no task of its own."""
+        tool = execution.tool
+        return tool is not None and not tool.takes_context and not self._run.scope.tasks
+
+    def _limit(self, runnable: list[Execution]) -> int:
+        given = self._run.tool_call_concurrency
+        if given is not None:
+            return given
+        may_pause = self._run.require_tool_approval or any(
+            one.tool is not None and one.tool.may_pause for one in runnable
+        )
+        return 1 if may_pause else DEFAULT_CONCURRENCY
+
+    # -- execution ----------------------------------------------------------------------------------------------
+
+    async def _execute_all(self, runnable: list[Execution]) -> AsyncGenerator[Chunk, None]:
+        """Run the calls as tasks, at most so many at once, handing on what they write as soon as it is there."""
+        scope = self._run.scope
+        limit = self._limit(runnable)
+        waiting, running = list(reversed(runnable)), set[asyncio.Task[None]]()
+        scope.wake = wake = asyncio.Event()
+        try:
+            while waiting or running:
+                while waiting and len(running) < limit:
+                    task = asyncio.get_running_loop().create_task(self._execute(waiting.pop()))
+                    task.add_done_callback(lambda _: wake.set())
+                    running.add(task)
+                await wake.wait()
+                wake.clear()
+                await scope.check()
+                if scope.interruption is not None or scope.is_aborted:
+                    raise Interrupted
+                for chunk in scope.take():
+                    yield chunk
+                running = {task for task in running if not task.done()}
+        finally:
+            scope.wake = None
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _execute(self, execution: Execution) -> None:
+        tool, invocation, scope = execution.tool, execution.invocation, self._run.scope
+        assert tool is not None
+        try:
+            raw = await tool.run(execution.arguments, self._context(execution) if tool.takes_context else None)
+            if tool.on_output is not None:
+                event = OutputEvent(
+                    tool_name=invocation.tool_name,
+                    tool_call_id=invocation.tool_call_id,
+                    output=raw,
+                    abort_signal=scope._signal,
+                )
+                await notify(tool.on_output, event)
+            execution.succeed(to_serializable(raw))
+        except ToolSuspended as suspension:
+            execution.suspension = suspension
+        except Exception as error:
+            # A tool is user code: its failure is an answer to the model (R10.13).
+            _log.debug("tool %r failed", invocation.tool_name, exc_info=True)
+            execution.fail(str(error))
+
+    def _context(self, execution: Execution) -> ToolContext:
+        run, invocation = self._run, execution.invocation
+        return ToolContext(
+            tool_call_id=invocation.tool_call_id,
+            run_id=run.state.run_id,
+            agent=run.agent,
+            request_context=run.scope.request_context,
+            abort_signal=run.scope.signal,
+            writer=RunToolWriter(run.scope, invocation.tool_call_id, invocation.tool_name),
+            resume_data=execution.resume_data,
+            get_messages=run.state.message_list.get.all.db,
+        )
+
+    # -- outcomes -----------------------------------------------------------------------------------------------
+
+    async def _handle(self, execution: Execution) -> list[Chunk]:
+        """Hooks, record, chunk (R10.2)."""
+        invocation = execution.invocation
+        if execution.error is not None:
+            return await self._record_failure(execution, execution.error)
+        stage = result_stage(self._run, invocation, execution.result, None, self._step)
+        is_known = await screen_result(self._run, stage)
+        if not is_known:
+            return self._run.scope.take()
+        if stage.error_text is not None:
+            return await self._record_failure(execution, stage.error_text)
+        result = stage.result
+        record_result(self._run, execution.part, result, await model_output(execution.tool, result))
+        self.resolved += 1
+        chunk = ToolResult(
+            payload=ToolResultPayload(
+                tool_call_id=invocation.tool_call_id,
+                tool_name=invocation.tool_name,
+                args=invocation.args,
+                result=result,
+            )
+        )
+        self._step.tool_results.append(chunk)
+        return await self._emit(chunk)
+
+    async def _record_failure(self, execution: Execution, error_text: str) -> list[Chunk]:
+        invocation = execution.invocation
+        self._run.state.message_list.update_tool_invocation(failed(execution.part, error_text))
+        self.resolved += 1
+        payload = ToolErrorPayload(
+            tool_call_id=invocation.tool_call_id, tool_name=invocation.tool_name, args=invocation.args, error=error_text
+        )
+        return await self._emit(ToolErrorChunk(payload=payload))
+
+    async def _emit(self, chunk: Chunk) -> list[Chunk]:
+        passed = await self._run.process(chunk)
+        out = [*self._run.scope.take(), *passed]
+        for one in passed:
+            if one.type == "tool-result":
+                await self._run.tell("on_chunk", one)
+        return out
+
+    def _approval(self, execution: Execution) -> Chunk:
+        invocation = execution.invocation
+        return ToolCallApproval(
+            run_id=self._run.state.run_id,
+            payload=ToolCallApprovalPayload(
+                tool_call_id=invocation.tool_call_id,
+                tool_name=invocation.tool_name,
+                args=invocation.args,
+                resume_schema='{"type":"object","properties":{"approved":{"type":"boolean"}},"required":["approved"]}',
+            ),
+        )
+
+    def _suspended(self, execution: Execution) -> Chunk:
+        invocation, suspension = execution.invocation, execution.suspension
+        assert suspension is not None
+        return ToolCallSuspended(
+            run_id=self._run.state.run_id,
+            payload=ToolCallSuspendedPayload(
+                tool_call_id=invocation.tool_call_id,
+                tool_name=invocation.tool_name,
+                args=invocation.args,
+                suspend_payload=to_serializable(suspension.payload),
+            ),
+        )
+
+
+async def model_output(tool: Tool | None, result: Any) -> Any:
+    """What the tool wants the model to see of the processed result; ``None`` for the result itself (R10.10)."""
+    if tool is None or tool.to_model_output is None:
+        return None
+    outcome = tool.to_model_output(result)
+    return await outcome if inspect.isawaitable(outcome) else outcome
+
+
+def result_stage(
+    run: Run, invocation: ToolInvocation, result: Any, provider_executed: bool | None, current: StepResult
+) -> ToolResultStage:
+    """The stage of ``process_tool_result`` for one result."""
+    return ToolResultStage(
+        tool_name=invocation.tool_name,
+        tool_call_id=invocation.tool_call_id,
+        args=invocation.args,
+        result=result,
+        provider_executed=provider_executed,
+        current=current,
+        message_list=run.state.message_list,
+    )
+
+
+async def screen_result(run: Run, stage: ToolResultStage) -> bool:
+    """Run the tool-result hooks; whether the call is still in the message list afterwards."""
+    processors = run.pipeline.get("process_tool_result")
+    if not processors:
+        return True
+    await run_hook(TOOL_RESULT, processors, run.scope, stage)
+    return stage.is_known
+
+
+def record_result(run: Run, part: ToolInvocationPart, result: Any, output: Any = None) -> bool:
+    """Put a result into the call's part; whether the part was found (R10.7, R10.10)."""
+    invocation = part.tool_invocation
+    updated = ToolInvocationPart(
+        tool_invocation=ToolInvocation(
+            state="result",
+            tool_call_id=invocation.tool_call_id,
+            tool_name=invocation.tool_name,
+            args=invocation.args,
+            result=result,
+            approval=invocation.approval,
+        ),
+        provider_executed=part.provider_executed,
+        provider_metadata=None if output is None else {"mastra": {"modelOutput": output}},
+    )
+    return run.state.message_list.update_tool_invocation(updated)
+
+
+def failed(part: ToolInvocationPart, error_text: str) -> ToolInvocationPart:
+    """The call's part as a failed one (R4.5)."""
+    invocation = part.tool_invocation
+    return ToolInvocationPart(
+        tool_invocation=ToolInvocation(
+            state="output-error",
+            tool_call_id=invocation.tool_call_id,
+            tool_name=invocation.tool_name,
+            args=invocation.args if not isinstance(invocation.args, str) else {},
+            raw_input=invocation.args if isinstance(invocation.args, str) else None,
+            error_text=error_text,
+        ),
+        provider_executed=part.provider_executed,
+    )
+
+
+def fail_invocation(part: ToolInvocationPart, error_text: str) -> None:
+    """Mark a call that was never carried out, in place."""
+    part.tool_invocation.state = "output-error"
+    part.tool_invocation.error_text = error_text
+
+
+async def handle_provider_outcome(
+    run: Run, current: StepResult, chunk: ToolResult | ToolErrorChunk
+) -> ToolResult | ToolErrorChunk | None:
+    """Screen and record what a tool of the provider's own came back with (R10.12).
+
+    Returns:
+        The chunk to show, with the result as the hooks left it; ``None`` if a hook removed the call.
+    """
+    payload = chunk.payload
+    known = run.state.message_list.find_tool_invocation(payload.tool_call_id)
+    part = known or ToolInvocationPart(
+        tool_invocation=ToolInvocation(
+            tool_call_id=payload.tool_call_id, tool_name=payload.tool_name, args=payload.args or {}
+        ),
+        provider_executed=True,
+    )
+    invocation = part.tool_invocation
+    payload.tool_name = payload.tool_name or invocation.tool_name
+    if known is None:
+        run.state.message_list.append_response([part], message_id=run.state.message_id)
+    if isinstance(payload, ToolErrorPayload):
+        run.state.message_list.update_tool_invocation(failed(part, _message_of(payload.error)))
+        return chunk
+    stage = result_stage(run, invocation, payload.result, True, current)
+    if not await screen_result(run, stage):
+        return None
+    if stage.error_text is not None:
+        run.state.message_list.update_tool_invocation(failed(part, stage.error_text))
+        error = ToolErrorPayload(
+            tool_call_id=payload.tool_call_id, tool_name=payload.tool_name, args=invocation.args, error=stage.error_text
+        )
+        return ToolErrorChunk(payload=error, run_id=chunk.run_id)
+    payload.result = stage.result
+    record_result(run, part, payload.result)
+    return chunk
+
+
+def _message_of(error: Any) -> str:
+    if isinstance(error, dict):
+        error = error.get("message", error)
+    return str(error) or FAILED
+
+
+async def observe_input(run: Run, call: PreparedCall | None, calls: CallReader, chunk: Chunk) -> None:
+    """Tell a tool's observers that its arguments begin to stream, or of the next piece (R10.17)."""
+    if call is None or isinstance(chunk, ToolCall) or not isinstance(chunk, (ToolInputStart, ToolInputDelta)):
+        return
+    name = calls.name_of(chunk.payload.tool_call_id)
+    tool = call.tools.get(name) if name is not None else None
+    if tool is None or name is None:
+        return
+    signal = run.scope._signal
+    if isinstance(chunk, ToolInputStart):
+        start = InputStartEvent(tool_name=name, tool_call_id=chunk.payload.tool_call_id, abort_signal=signal)
+        await notify(tool.on_input_start, start)
+    else:
+        delta = InputDeltaEvent(
+            tool_name=name,
+            tool_call_id=chunk.payload.tool_call_id,
+            delta=chunk.payload.args_text_delta,
+            abort_signal=signal,
+        )
+        await notify(tool.on_input_delta, delta)

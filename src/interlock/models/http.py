@@ -1,0 +1,201 @@
+"""HTTP as the adapters use it: a pool of connections for an event loop, event streams, failures as ``APICallError``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakKeyDictionary
+
+from interlock.errors import APICallError, ConfigurationError
+from interlock.models.http_errors import MAX_BODY_CHARS, refusal
+
+try:
+    import httpx2
+    from httpx2 import AsyncClient, InvalidURL, RequestError, Timeout
+except ModuleNotFoundError as missing:
+    raise ConfigurationError(
+        "calling a model over HTTP needs the package httpx2: pip install 'interlock[openai]'"
+    ) from missing
+
+__all__ = [
+    "ApiKey",
+    "AsyncClient",
+    "EventReply",
+    "InvalidURL",
+    "RequestError",
+    "Timeout",
+    "bare_url",
+    "event_stream",
+    "join_url",
+    "shared_client",
+]
+
+_MAX_EVENT_BYTES = 64 * 1024 * 1024
+"""One event may hold a generated image."""
+
+_LINGER_S = 0.2
+"""Seconds for a server to end its reply after the last event."""
+
+
+class ApiKey:
+    """A key that shows itself only when asked.
+
+    Args:
+        value: The key; white space around it is dropped, as files and shells tend to add some.
+        name: Where it came from, for the error.
+
+    Raises:
+        ConfigurationError: It cannot be sent in a header.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str, name: str = "api_key") -> None:
+        value = value.strip()
+        if not value or not value.isascii() or not value.isprintable():
+            raise ConfigurationError(f"{name} is empty or has characters that no API key has: copy the key again")
+        self._value = value
+
+    def reveal(self) -> str:
+        """The key itself, for a request header."""
+        return self._value
+
+    def hidden_in(self, text: str) -> str:
+        """``text`` with the key blacked out; providers quote it in errors."""
+        return text.replace(self._value, "***")
+
+    def __repr__(self) -> str:
+        return "ApiKey(***)"
+
+
+@dataclass(slots=True)
+class EventReply:
+    """The reply to a request for an event stream."""
+
+    headers: dict[str, str]
+    events: AsyncIterator[httpx2.ServerSentEvent]
+
+    async def drain(self) -> None:
+        """Read on after the last event, so that the connection can be used again; nothing depends on what comes."""
+        try:
+            async with asyncio.timeout(_LINGER_S):
+                async for _ in self.events:
+                    pass
+        except (TimeoutError, RequestError):
+            return
+
+
+def join_url(base_url: str, path: str) -> str:
+    """``path`` under ``base_url``, whose query is kept.
+
+    Raises:
+        ConfigurationError: ``base_url`` is not an http(s) address.
+    """
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            f"base_url {base_url!r} is not an address: give one such as 'https://api.openai.com/v1'"
+        )
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))
+
+
+def bare_url(url: str) -> str:
+    """``url`` without user, password, query and fragment, fit to be shown."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, _Pool]] = WeakKeyDictionary()
+
+
+class _Pool:
+    """A client, and the async generator that closes it when its event loop shuts down."""
+
+    def __init__(self, *, is_direct: bool) -> None:
+        self.client = AsyncClient(
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
+            # Requests of different users share this client, so it keeps no cookies.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            trust_env=not is_direct,
+        )
+        self._lifetime = self._until_loop_ends()
+
+    async def _until_loop_ends(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            _pools.pop(asyncio.get_running_loop(), None)
+            await self.client.aclose()
+
+    async def start(self) -> None:
+        # A started async generator is closed by ``loop.shutdown_asyncgens()``, hence at the end of ``asyncio.run``.
+        await anext(self._lifetime)
+
+
+async def shared_client(*, is_direct: bool) -> AsyncClient:
+    """The client of the running event loop, closed when the loop shuts down.
+
+    Args:
+        is_direct: For addresses on this machine: proxy settings of the environment do not count.
+    """
+    pools = _pools.setdefault(asyncio.get_running_loop(), {})
+    pool = pools.get(is_direct)
+    if pool is None:
+        pool = pools[is_direct] = _Pool(is_direct=is_direct)
+        await pool.start()
+    return pool.client
+
+
+@asynccontextmanager
+async def event_stream(
+    client: AsyncClient, request: httpx2.Request, *, key: ApiKey | None = None
+) -> AsyncIterator[EventReply]:
+    """Send ``request`` and read the events of its reply; leaving the context closes the connection.
+
+    Args:
+        client: Sends the request.
+        request: See ``client.build_request``.
+        key: Blacked out in errors.
+
+    Raises:
+        APICallError: No reply, a refusal, a reply that is no event stream, or a connection lost on the way.
+    """
+    url = bare_url(str(request.url))
+    try:
+        response = await client.send(request, stream=True)
+        try:
+            headers = {name: value for name, value in response.headers.items() if name != "set-cookie"}
+            media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+            if not response.is_success or media_type != "text/event-stream":
+                body = await _first_part(response)
+                raise refusal(
+                    response.status_code, headers, key.hidden_in(body) if key else body, url, media_type=media_type
+                )
+            response.encoding = "utf-8"
+            async with aclosing(aiter(httpx2.EventSource(response, _MAX_EVENT_BYTES))) as events:  # type: ignore[type-var]  # an async generator in truth
+                yield EventReply(headers, events)
+        finally:
+            await response.aclose()
+    except httpx2.LocalProtocolError:
+        # Its text quotes the header at fault, which may be the one with the key.
+        raise APICallError("the request has a header that HTTP does not allow", is_retryable=False, url=url) from None
+    except httpx2.TimeoutException as error:
+        what = "connection to" if isinstance(error, (httpx2.ConnectTimeout, httpx2.PoolTimeout)) else "answer from"
+        raise APICallError(f"no {what} {url} in time ({type(error).__name__})", url=url, code="timeout") from error
+    except RequestError as error:
+        reason = str(error) or type(error).__name__
+        raise APICallError(f"the call of {url} failed: {reason}", url=url, code="connection_error") from error
+
+
+async def _first_part(response: httpx2.Response) -> str:
+    """As much of the body as an error keeps."""
+    text = ""
+    async for piece in response.aiter_text():
+        text += piece
+        if len(text) >= MAX_BODY_CHARS:
+            break
+    return text[:MAX_BODY_CHARS]

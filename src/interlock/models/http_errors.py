@@ -1,0 +1,162 @@
+"""A provider's refusal, in whatever form it comes, as an ``APICallError``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from interlock.errors import APICallError, is_retryable_status
+
+MAX_BODY_CHARS = 10_000
+
+_TRANSIENT_CODES = ("overload", "rate_limit", "server_error", "internal", "unavailable", "timeout", "api_error")
+"""Pieces of the codes that providers give to failures which pass."""
+
+_HOPELESS_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+"""Codes of a 429 that will be one again after any wait."""
+
+
+def refusal(
+    status_code: int, headers: Mapping[str, str], body: str, url: str, *, media_type: str = "application/json"
+) -> APICallError:
+    """The error for a reply that is not the answer which was asked for.
+
+    Args:
+        status_code: HTTP status; a 2xx stands for a reply in a form that was not asked for.
+        headers: Reply headers, lower-case keys.
+        body: Reply body, without secrets.
+        url: Where the request went, without secrets.
+        media_type: Content type of the reply.
+    """
+    data = _json(body)
+    details = _details(data)
+    is_success = 200 <= status_code < 300
+    if is_success and not details.is_error:
+        message = f"{url} answered with {media_type or 'no content type'} instead of an event stream: check base_url"
+        return APICallError(
+            message,
+            status_code=status_code,
+            is_retryable=False,
+            url=url,
+            response_headers=headers,
+            response_body=body,
+        )
+    message = details.message or (f"HTTP {status_code} from {url}" + _hint(status_code, media_type, body))
+    if is_success:
+        is_retryable = _is_transient(details)
+    else:
+        is_retryable = is_retryable_status(status_code) and details.code not in _HOPELESS_CODES
+        should_retry = headers.get("x-should-retry")
+        if should_retry in ("true", "false"):
+            is_retryable = should_retry == "true"
+    return APICallError(
+        message,
+        status_code=status_code,
+        is_retryable=is_retryable,
+        url=url,
+        response_headers=headers,
+        response_body=body,
+        code=details.code,
+        retry_after_s=retry_after_s(headers),
+    )
+
+
+def error_in_stream(body: str, headers: Mapping[str, str], url: str) -> APICallError:
+    """The error for an error event inside a reply that began well.
+
+    Args:
+        body: The event's data, without secrets: JSON as in a refusal, or plain text.
+        headers: Reply headers.
+        url: Where the request went, without secrets.
+    """
+    details = _details(_json(body))
+    return APICallError(
+        details.message or f"{url} broke off its answer with an error: {body[:200]}",
+        status_code=details.status_code,
+        is_retryable=_is_transient(details),
+        url=url,
+        response_headers=headers,
+        response_body=body[:MAX_BODY_CHARS],
+        code=details.code,
+        retry_after_s=retry_after_s(headers),
+    )
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the provider asks to wait, from ``retry-after-ms`` or ``retry-after`` (seconds or a date)."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    try:
+        moment = parsedate_to_datetime(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return max(0.0, moment.timestamp() - time.time())
+
+
+class _Details(msgspec.Struct):
+    """What a provider's error body says."""
+
+    message: str | None = None
+    code: str | None = None
+    status_code: int | None = None
+    is_error: bool = False
+
+
+def _details(data: Any) -> _Details:
+    if isinstance(data, list) and data:
+        data = data[0]
+    if not isinstance(data, dict):
+        return _Details()
+    inner = data.get("error")
+    if isinstance(inner, str):
+        return _Details(message=inner, code=_text(data.get("code") or data.get("type")), is_error=True)
+    source = inner if isinstance(inner, dict) else data
+    message = source.get("message") or source.get("detail")
+    code = source.get("code")
+    return _Details(
+        message=message if isinstance(message, str) else _text(message),
+        code=_text(source.get("type") if code is None or isinstance(code, int) else code) or _text(code),
+        status_code=code if isinstance(code, int) and 400 <= code < 600 else None,
+        is_error=bool(inner) or source.get("object") == "error" or source.get("type") == "error",
+    )
+
+
+def _is_transient(details: _Details) -> bool:
+    """Whether an error without an HTTP status may pass; one that says nothing about itself may."""
+    if details.status_code is not None:
+        return is_retryable_status(details.status_code)
+    code = (details.code or "").lower()
+    return not code or any(piece in code for piece in _TRANSIENT_CODES)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value or None
+    return msgspec.json.encode(value).decode()
+
+
+def _json(body: str) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+
+
+def _hint(status_code: int, media_type: str, body: str) -> str:
+    if 300 <= status_code < 400:
+        return ": it points to another address, which is not followed; check base_url"
+    if media_type == "text/html":
+        return ": a web page came back; check base_url"
+    return f": {body[:200]}" if body else ""

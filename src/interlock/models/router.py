@@ -1,0 +1,90 @@
+"""From a model string such as ``"openai/gpt-5"`` to a model (R12.3)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from interlock.errors import ConfigurationError
+from interlock.models.base import GenerateModel, LanguageModel
+from interlock.models.lift import as_streaming
+from interlock.models.network import is_loopback
+from interlock.models.providers import PROVIDERS
+
+LOCAL = "local"
+
+
+def resolve_model(
+    name: str,
+    *,
+    api_key: str | None = None,
+    base_url: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> LanguageModel:
+    """The model that a string names.
+
+    Nothing is sent and no weights are loaded before the first call.
+
+    Args:
+        name: ``"provider/model"``; what follows the first slash is the provider's name of the model.
+        api_key: Used instead of the provider's environment variable.
+        base_url: Used instead of the provider's address and of ``<PROVIDER>_BASE_URL``.
+        headers: Sent with every call.
+
+    Raises:
+        ConfigurationError: The string has no provider, the provider is unknown, its key or an extra is missing, or the
+            local model is not installed.
+    """
+    provider, slash, model_id = name.partition("/")
+    if not slash or not provider or not model_id:
+        raise ConfigurationError(f"{name!r} names no model: write 'provider/model', such as 'openai/gpt-5'")
+    if provider == LOCAL:
+        from interlock.models.local import LocalModel
+
+        return LocalModel(model_id)
+    entry = PROVIDERS.get(provider)
+    if entry is None:
+        raise ConfigurationError(_unknown(provider, name))
+    prefix = provider.upper()
+    address = base_url or os.environ.get(f"{prefix}_BASE_URL") or entry.base_url
+    key = api_key or (os.environ.get(entry.key_variable) if entry.key_variable else None)
+    # A server on this machine is a stand-in for the provider, or a proxy that holds the key itself.
+    if not key and entry.key_variable is not None and not is_loopback(address):
+        raise ConfigurationError(f"{name!r} needs an API key: set the environment variable {entry.key_variable}")
+
+    from interlock.models.http import ApiKey
+    from interlock.models.openai_chat import OpenAIChatModel
+
+    return OpenAIChatModel(
+        model_id,
+        api_key=ApiKey(key, "api_key" if api_key else str(entry.key_variable)) if key else None,
+        base_url=address,
+        provider=provider,
+        dialect=entry.dialect,
+        headers=headers,
+    )
+
+
+def to_language_model(model: LanguageModel | GenerateModel | str) -> LanguageModel:
+    """Any form of a model as a ``LanguageModel``: a router id, a streaming model, a model that answers in one piece.
+
+    Raises:
+        ConfigurationError: It is none of these, or the id cannot be resolved.
+    """
+    if isinstance(model, str):
+        return resolve_model(model)
+    if isinstance(model, LanguageModel):
+        return model
+    if isinstance(model, GenerateModel):
+        return as_streaming(model)
+    raise ConfigurationError(
+        f"{model!r} is no model: give an id such as 'openai/gpt-5', or an object with provider, model_id and stream()"
+    )
+
+
+def _unknown(provider: str, name: str) -> str:
+    known = sorted([*PROVIDERS, LOCAL])
+    near = get_close_matches(provider.lower(), known, n=2)
+    guess = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"unknown model provider {provider!r} in {name!r}.{guess} Known: {', '.join(known)}"

@@ -1,0 +1,505 @@
+"""The argument objects, one class a hook (runtime-spec section 2).
+
+An attribute is computed when it is first read: what a hook does not look at costs nothing. Assigning to an attribute is
+allowed and has no effect on the run (R0.4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Generic, NoReturn, Self, TypeVar, overload
+
+from interlock._json import copy_json
+from interlock.chunks import Chunk
+from interlock.context import AbortSignal, RequestContext
+from interlock.errors import TripWire
+from interlock.messages import Message, MessageList
+from interlock.messages.parts import ToolInvocationPart
+from interlock.processors.bound import BoundProcessor
+from interlock.processors.observe import NO_TRACING, TracingContext
+from interlock.processors.results import CachedStepChunk
+from interlock.processors.scope import RunBudget, RunScope
+from interlock.processors.stages import (
+    ErrorStage,
+    Model,
+    OutputStepStage,
+    RequestStage,
+    ResponseStage,
+    ResultStage,
+    StepStage,
+    ToolResultStage,
+)
+from interlock.processors.steps import OutputResult, StepResult, ToolCallInfo
+from interlock.processors.writer import ProcessorStreamWriter
+from interlock.usage import Usage
+
+T = TypeVar("T")
+
+
+class lazy(Generic[T]):  # noqa: N801  (reads as a decorator, like property)
+    """An attribute that is computed once, when it is first read; may be assigned over."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self.compute = compute
+        self.name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name] = self.compute(instance)
+        return value
+
+
+class HookArgs:
+    """What every hook gets (section 2.1)."""
+
+    _hook = ""
+
+    def __init__(self, scope: RunScope, bound: BoundProcessor, stage: Any) -> None:
+        self._scope = scope
+        self._bound = bound
+        self._stage = stage
+
+    def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Any = None) -> NoReturn:
+        """Stop the run, or with ``retry`` ask for another attempt of this step (R6.1, R7.6).
+
+        It never returns, and it cannot be swallowed: catching the ``TripWire`` changes nothing (R6.3).
+
+        Args:
+            reason: What the caller is told, and with ``retry`` what the model is told; has a default.
+            retry: Ask for another attempt; granted while the run's retry budget lasts (R7.4).
+            metadata: Anything for the caller; never shown to the model.
+
+        Raises:
+            TripWire: always.
+        """
+        tripwire = TripWire(reason, retry=retry, metadata=metadata, processor_id=self._bound.processor.id)
+        raise self._scope.record_trip(tripwire, self._bound.processor, self._hook)
+
+    async def emit(self, chunk: Chunk) -> None:
+        """Emit a chunk downstream of this processor, now (R19.3); nothing happens once the run has ended."""
+        await self._scope.emit(chunk, self._bound.downstream)
+
+    def cancel_run(self, reason: str | None = None, *, metadata: Any = None) -> None:
+        """End the run in a tripwire of this processor, from a task that the processor started (R19.4).
+
+        The provider call and running tools are cancelled.
+        """
+        tripwire = TripWire(reason, metadata=metadata, processor_id=self._bound.processor.id)
+        self._scope.record_trip(tripwire, self._bound.processor, self._hook)
+        self._scope.interrupt("tripwire")
+
+    def create_task(self, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T | None]:
+        """Start a task that belongs to the run: it is cancelled, at the latest, before the run ends (R19.4).
+
+        An exception in it fails the run; a ``TripWire`` in it trips the run.
+        """
+        return self._scope.create_task(coro, self._bound.processor, self._hook)
+
+    @lazy
+    def retry_count(self) -> int:
+        """Retries granted so far in this run (R7.3)."""
+        return self._scope.data.retry_count
+
+    @lazy
+    def request_context(self) -> RequestContext:
+        """The run's request context, live (R14.1)."""
+        return self._scope.request_context
+
+    @lazy
+    def tracing_context(self) -> TracingContext:
+        """``current_span`` is this processor's own span, ``None`` while tracing is off (R15.6)."""
+        return NO_TRACING
+
+    @lazy
+    def writer(self) -> ProcessorStreamWriter | None:
+        """Writes ``data-*`` chunks (section 9)."""
+        return ProcessorStreamWriter(self._scope, 0, uses_message_id=False)
+
+    @lazy
+    def abort_signal(self) -> AbortSignal:
+        """The run's cancellation signal."""
+        return self._scope.signal
+
+    @lazy
+    def state(self) -> dict[str, Any]:
+        """This processor's state in this run; the same object in all its hooks (R8.1)."""
+        return self._scope.state_of(self._bound.state_key)
+
+    @lazy
+    def agent(self) -> Any:
+        """The running agent."""
+        return self._scope.agent
+
+    @lazy
+    def run_id(self) -> str:
+        """Id of the run."""
+        return self._scope.data.run_id
+
+    @lazy
+    def budget(self) -> RunBudget:
+        """What the run's processors have used together (R19.9)."""
+        if self._scope.budget is None:
+            self._scope.budget = RunBudget()
+        return self._scope.budget
+
+    @lazy
+    def message_list(self) -> MessageList:
+        """The run's one live message list."""
+        # A returned list is reconciled against what was there before the hook could add to the list (R3.22).
+        self._stage_messages  # noqa: B018
+        return self._scope.data.message_list
+
+    @lazy
+    def _stage_messages(self) -> list[Message]:
+        return self._scope.data.message_list.get.all.db()
+
+    @lazy
+    def messages(self) -> list[Message]:
+        """All messages, in order: a list of its own, with live elements (R2.2)."""
+        return list(self._stage_messages)
+
+    @lazy
+    def system_messages(self) -> list[dict[str, Any]]:
+        """The untagged system messages as ``{"role": "system", "content": …}``; copies (R2.4)."""
+        return self._scope.data.message_list.get_system_messages()
+
+    @lazy
+    def step_number(self) -> int:
+        """0-based number of the step; a retry has the same number (R7.6)."""
+        return self._scope.data.step_number
+
+    @lazy
+    def steps(self) -> list[StepResult]:
+        """Accepted steps, in order (R2.5)."""
+        return list(self._scope.data.steps)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(processor={self._bound.processor.id!r}, run_id={self._scope.data.run_id!r})"
+
+
+class _WithCurrentStep(HookArgs):
+    @lazy
+    def steps(self) -> list[StepResult]:
+        """Accepted steps and, last, the step being processed, without tool results yet (R2.5)."""
+        current: StepResult | None = self._stage.current
+        steps = self._scope.data.steps
+        return [*steps, current] if current is not None else list(steps)
+
+
+class ProcessInputArgs(HookArgs):
+    """Arguments of ``process_input``: once a run, before the first step (section 2.2)."""
+
+    _hook = "process_input"
+
+    @lazy
+    def writer(self) -> ProcessorStreamWriter | None:
+        """``None``: there is no stream yet."""
+        return None
+
+
+class ProcessInputStepArgs(HookArgs):
+    """Arguments of ``process_input_step``: at the start of every attempt of every step (section 2.3)."""
+
+    _hook = "process_input_step"
+    _stage: StepStage
+
+    @lazy
+    def model(self) -> Model:
+        """The model that the step would use, resolved."""
+        model: Model = self._stage.model
+        return model
+
+    @lazy
+    def tools(self) -> dict[str, Any]:
+        """The tools by name; a copy of the mapping."""
+        return dict(self._stage.tools)
+
+    @lazy
+    def tool_choice(self) -> str | dict[str, Any] | None:
+        """``"auto"``, ``"none"``, ``"required"`` or ``{"type": "tool", "toolName": …}``."""
+        return self._stage.tool_choice
+
+    @lazy
+    def active_tools(self) -> list[str] | None:
+        """Names of the tools that may be used; ``None`` means all."""
+        active = self._stage.active_tools
+        return None if active is None else list(active)
+
+    @lazy
+    def provider_options(self) -> dict[str, Any] | None:
+        """Options by provider namespace; a copy."""
+        options = self._stage.provider_options
+        return None if options is None else dict(options)
+
+    @lazy
+    def model_settings(self) -> dict[str, Any]:
+        """Settings of the call, snake_case; a copy."""
+        return dict(self._stage.model_settings)
+
+    @lazy
+    def structured_output(self) -> Any:
+        """The structured-output options of the step, or ``None``."""
+        return self._stage.structured_output
+
+    @lazy
+    def message_id(self) -> str:
+        """Id that the step's response message will have."""
+        return self._stage.message_id
+
+
+class ProcessLLMRequestArgs(HookArgs):
+    """Arguments of ``process_llm_request``: before every provider call (section 2.4)."""
+
+    _hook = "process_llm_request"
+    _stage: RequestStage
+
+    @lazy
+    def prompt(self) -> list[dict[str, Any]]:
+        """The provider prompt; a deep copy, sent only if it is returned (R2.21)."""
+        prompt: list[dict[str, Any]] = copy_json(self._stage.prompt)
+        return prompt
+
+    @lazy
+    def model(self) -> Model:
+        """The model that will be called."""
+        return self._stage.model
+
+
+class ProcessLLMResponseArgs(_WithCurrentStep):
+    """Arguments of ``process_llm_response``: after every complete reply (section 2.5)."""
+
+    _hook = "process_llm_response"
+    _stage: ResponseStage
+
+    @lazy
+    def chunks(self) -> list[CachedStepChunk]:
+        """The chunks that survived output processing, JSON-ready and detached (R11.6)."""
+        return self._stage.chunks()
+
+    @lazy
+    def model(self) -> Model:
+        """The model that was called, or would have been."""
+        return self._stage.model
+
+    @lazy
+    def from_cache(self) -> bool:
+        """Whether the reply came from a ``process_llm_request`` (R11.5)."""
+        return self._stage.from_cache
+
+    @lazy
+    def warnings(self) -> list[Any] | None:
+        """The provider's warnings."""
+        return self._stage.warnings
+
+    @lazy
+    def request(self) -> Any:
+        """What was sent, as the model tells it."""
+        return self._stage.request
+
+    @lazy
+    def raw_response(self) -> Any:
+        """What the provider says about its reply."""
+        return self._stage.raw_response
+
+
+class ProcessOutputStreamArgs(HookArgs):
+    """Arguments of ``process_output_stream``: one object for all chunks of a run (R0.4).
+
+    Keep ``args.part`` if a chunk must be kept, not ``args``.
+    """
+
+    _hook = "process_output_stream"
+
+    part: Chunk
+    """The chunk to pass, change, replace or drop."""
+    stream_parts: list[Chunk]
+    """Every chunk that this processor received in the run, ``part`` last; do not change it (R5.12)."""
+    from_cache: bool = False
+    """Whether the chunk is replayed from a cache (R11.4)."""
+
+    def __init__(self, scope: RunScope, bound: BoundProcessor, stage: Any = None) -> None:
+        super().__init__(scope, bound, stage)
+        self.stream_parts = []
+
+    @property
+    def retry_count(self) -> int:  # varies while the object lives
+        """Retries granted so far in this run (R7.3)."""
+        return self._scope.data.retry_count
+
+    @property
+    def messages(self) -> list[Message]:  # varies while the object lives
+        """All messages, without the response that is being streamed."""
+        return self._scope.data.message_list.get.all.db()
+
+    @property
+    def step_number(self) -> int:  # varies while the object lives
+        """0-based number of the step."""
+        return self._scope.data.step_number
+
+    @property
+    def steps(self) -> list[StepResult]:  # varies while the object lives
+        """Accepted steps, in order."""
+        return list(self._scope.data.steps)
+
+    @lazy
+    def message_list(self) -> MessageList:
+        """The run's one live message list."""
+        return self._scope.data.message_list
+
+    @lazy
+    def writer(self) -> ProcessorStreamWriter | None:
+        """Writes ``data-*`` chunks; they pass the later processors that opted in (R9.9)."""
+        return ProcessorStreamWriter(self._scope, self._bound.downstream, uses_message_id=True)
+
+
+class FlushOutputStreamArgs(ProcessOutputStreamArgs):
+    """Arguments of ``flush_output_stream``: once an attempt, when its stream ends (R19.2)."""
+
+    _hook = "flush_output_stream"
+
+
+class ProcessOutputStepArgs(_WithCurrentStep):
+    """Arguments of ``process_output_step``: after every complete reply, before tools (section 2.7)."""
+
+    _hook = "process_output_step"
+    _stage: OutputStepStage
+
+    @lazy
+    def finish_reason(self) -> str | None:
+        """Normalised finish reason (R5.5)."""
+        return self._stage.finish_reason
+
+    @lazy
+    def provider_metadata(self) -> dict[str, Any] | None:
+        """The provider's metadata of the step."""
+        return self._stage.provider_metadata
+
+    @lazy
+    def tool_calls(self) -> list[ToolCallInfo] | None:
+        """The calls that the model made; ``None`` when there are none."""
+        return list(self._stage.tool_calls) or None
+
+    @lazy
+    def text(self) -> str:
+        """Text of this attempt after stream processing."""
+        return self._stage.text
+
+    @lazy
+    def usage(self) -> Usage:
+        """Usage of this attempt."""
+        return self._stage.usage
+
+    def refuse_tool_call(self, tool_call_id: str, result: str) -> None:
+        """Do not execute this call; the model gets ``result`` as its failed result (R19.7).
+
+        Raises:
+            ValueError: the step has no such call.
+        """
+        self._known_call(tool_call_id)
+        self._stage.refused[tool_call_id] = result
+
+    def replace_tool_args(self, tool_call_id: str, args: Mapping[str, Any]) -> None:
+        """Execute this call with other arguments (R19.7).
+
+        Raises:
+            ValueError: the step has no such call.
+        """
+        self._known_call(tool_call_id)
+        invocation = _find_call(self.message_list, tool_call_id)
+        if invocation is not None:
+            invocation.tool_invocation.args = dict(args)
+
+    def _known_call(self, tool_call_id: str) -> None:
+        known = [call.tool_call_id for call in self._stage.tool_calls]
+        if tool_call_id not in known:
+            raise ValueError(f"this step has no tool call {tool_call_id!r}; it has {', '.join(known) or 'none'}")
+
+
+class ProcessToolResultArgs(_WithCurrentStep):
+    """Arguments of ``process_tool_result``: for every successful call, before its result is recorded (section 2.8)."""
+
+    _hook = "process_tool_result"
+    _stage: ToolResultStage
+
+    @lazy
+    def tool_name(self) -> str:
+        """Name of the tool."""
+        return self._stage.tool_name
+
+    @lazy
+    def tool_call_id(self) -> str:
+        """Id of the call."""
+        return self._stage.tool_call_id
+
+    @lazy
+    def args(self) -> Any:
+        """The tool's input."""
+        return self._stage.args
+
+    @lazy
+    def result(self) -> Any:
+        """The result as earlier processors left it (R10.7)."""
+        return self._stage.result
+
+    @lazy
+    def provider_executed(self) -> bool | None:
+        """``True`` for a call that the provider executed, ``None`` for a local one (R10.12)."""
+        return self._stage.provider_executed
+
+    @lazy
+    def system_messages(self) -> list[dict[str, Any]]:
+        """All system messages, untagged then tagged, for reading only (R2.4)."""
+        return self._scope.data.message_list.get_all_system_messages()
+
+
+class ProcessAPIErrorArgs(HookArgs):
+    """Arguments of ``process_api_error``: when a provider call has failed for good (section 2.9)."""
+
+    _hook = "process_api_error"
+    _stage: ErrorStage
+
+    @lazy
+    def error(self) -> BaseException:
+        """The original exception."""
+        return self._stage.error
+
+    @lazy
+    def message_id(self) -> str:
+        """Id that the step's response message would have had."""
+        return self._stage.message_id
+
+
+class ProcessOutputResultArgs(HookArgs):
+    """Arguments of ``process_output_result``: once a run, at the end (section 2.10)."""
+
+    _hook = "process_output_result"
+    _stage: ResultStage
+
+    @lazy
+    def _stage_messages(self) -> list[Message]:
+        return self._scope.data.message_list.get.response.db()
+
+    @lazy
+    def result(self) -> OutputResult:
+        """Text, usage, finish reason and steps of the run."""
+        return self._stage.result
+
+    @lazy
+    def writer(self) -> ProcessorStreamWriter | None:
+        """Writes ``data-*`` chunks straight to the client (R9.9)."""
+        return ProcessorStreamWriter(self._scope, self._bound.end, uses_message_id=True)
+
+
+def _find_call(message_list: MessageList, tool_call_id: str) -> ToolInvocationPart | None:
+    for message in reversed(message_list.get.response.db()):
+        for part in message.content.parts:
+            if isinstance(part, ToolInvocationPart) and part.tool_invocation.tool_call_id == tool_call_id:
+                return part
+    return None

@@ -1,0 +1,220 @@
+"""The per-chunk hook: the stream hooks of one run, and the flush at the end of each attempt (R2.25–R2.27, R19.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.chunks import Chunk, DataChunk, chunk_from_dict
+from interlock.errors import ProcessorReturnError, TripWire
+from interlock.processors.args import FlushOutputStreamArgs, ProcessOutputStreamArgs
+from interlock.processors.bound import BoundProcessor
+from interlock.processors.observe import HookEvent, notify
+from interlock.processors.scope import RunScope, hook_failure
+
+_log = logging.getLogger("interlock")
+
+HOOK = "process_output_stream"
+
+
+class Link:
+    """One processor's place in the chain during one run."""
+
+    __slots__ = ("args", "call", "flush", "is_async", "parts", "processor", "wants_data")
+
+    def __init__(self, bound: BoundProcessor | None, flush: BoundProcessor | None, scope: RunScope) -> None:
+        owner = bound or flush
+        assert owner is not None
+        self.processor = owner.processor
+        self.call = bound.call if bound is not None else None
+        self.is_async = bound is not None and bound.is_async
+        self.args = ProcessOutputStreamArgs(scope, owner)
+        self.parts = self.args.stream_parts
+        self.wants_data = bool(getattr(owner.processor, "process_data_parts", False))
+        self.flush = flush
+
+
+class StreamChain:
+    """The stream hooks of one run, in order. ``process`` is the hot path: one call a chunk."""
+
+    __slots__ = ("_lock", "_scope", "links", "reading")
+
+    def __init__(self, links: list[Link], scope: RunScope) -> None:
+        self.links = links
+        self._scope = scope
+        self._lock = asyncio.Lock()
+        self.reading: list[Link] = [link for link in links if link.call is not None]
+
+    def set_from_cache(self, from_cache: bool) -> None:
+        """Tell the hooks whether the chunks to come are replayed (R11.4)."""
+        for link in self.links:
+            link.args.from_cache = from_cache
+
+    async def process(self, chunk: Chunk, start: int = 0) -> Chunk | list[Chunk] | None:
+        """Pass one chunk through the links from ``start`` on.
+
+        Returns:
+            The chunk, ``None`` when it was dropped, or a list when a hook returned one.
+
+        Raises:
+            TripWire: a hook aborted.
+            ProcessorError: a hook raised; the stream fails closed (R17.3).
+        """
+        scope = self._scope
+        is_data = chunk.__class__ is DataChunk
+        for position, link in enumerate(self.links[start:] if start else self.links, start + 1):
+            if link.call is None or (is_data and not link.wants_data):
+                continue
+            args = link.args
+            args.part = chunk
+            link.parts.append(chunk)
+            before = None if scope.observer is None else chunk.to_dict()
+            try:
+                result = link.call(args)
+                if link.is_async or (result is not None and hasattr(result, "__await__")):
+                    result = await result
+            except Exception as error:
+                result = await self._failed(link, chunk, error)
+            if scope.trip is not None or scope.failure is not None:
+                await self._stopped(link)
+            if before is not None:
+                self._observe(link, chunk, result, before)
+            if result is not chunk:
+                return await self._spread(link, result, chunk, position)
+        return chunk
+
+    async def send_through(self, chunk: Chunk, start: int) -> list[Chunk]:
+        """``process`` with its result as a list, for emissions; those of background tasks wait for their turn."""
+        if start >= len(self.links):
+            return [chunk]
+        if asyncio.current_task() in self._scope.tasks:
+            async with self._lock:
+                return as_list(await self.process(chunk, start))
+        return as_list(await self.process(chunk, start))
+
+    async def process_in_turn(self, chunk: Chunk) -> Chunk | list[Chunk] | None:
+        """``process``, not at the same time as an emission of a background task."""
+        async with self._lock:
+            return await self.process(chunk)
+
+    async def flush(self, reason: str) -> list[Chunk]:
+        """Ask every processor that has ``flush_output_stream`` for what it holds back (R19.2).
+
+        Args:
+            reason: ``finish``, ``error``, ``cancel`` or ``tripwire``; for the last two what is returned is discarded,
+                and so is any failure, since the run already has its outcome.
+        """
+        released: list[Chunk] = []
+        for position, link in enumerate(self.links, 1):
+            if link.flush is None:
+                continue
+            args = FlushOutputStreamArgs(self._scope, link.flush)
+            args.stream_parts = link.parts
+            discard = reason in ("cancel", "tripwire")
+            try:
+                result = link.flush.call_flush(args, reason)
+                if hasattr(result, "__await__"):
+                    result = await result
+            except Exception as error:
+                if discard:
+                    _log.debug("flush of processor %r failed after %s", link.processor.id, reason, exc_info=True)
+                    continue
+                result = await self._failed(link, None, error, "flush_output_stream")
+            if discard:
+                continue
+            await self._scope.check()
+            for chunk in self._chunks_of(link, result, None, "flush_output_stream"):
+                released += as_list(await self.process(chunk, position))
+        return released
+
+    async def _spread(self, link: Link, result: Any, source: Chunk, position: int) -> Chunk | list[Chunk] | None:
+        if result is None:
+            return None
+        chunks = self._chunks_of(link, result, source, HOOK)
+        if len(chunks) == 1:
+            return await self.process(chunks[0], position)
+        out: list[Chunk] = []
+        for chunk in chunks:
+            out += as_list(await self.process(chunk, position))
+        return out
+
+    def _chunks_of(self, link: Link, result: Any, source: Chunk | None, hook: str) -> list[Chunk]:
+        items = result if isinstance(result, (list, tuple)) else [] if result is None else [result]
+        return [self._chunk_of(link, item, source, hook) for item in items]
+
+    def _chunk_of(self, link: Link, item: Any, source: Chunk | None, hook: str) -> Chunk:
+        if isinstance(item, Mapping):
+            try:
+                item = chunk_from_dict(_with_payload_defaults(dict(item), source))
+            except ValueError:
+                pass
+        if not isinstance(item, Chunk):
+            raise ProcessorReturnError(
+                f"processor {link.processor.id!r} returned {type(item).__name__} from {hook}; "
+                "allowed are a chunk, a mapping with a string 'type', a list of these, or None",
+                code="PROCESSOR_RETURNED_INVALID_RESULT",
+                processor_id=link.processor.id,
+                hook=hook,
+            )
+        if not item.run_id:
+            item.run_id = source.run_id if source is not None else self._scope.data.run_id
+        return item
+
+    async def _failed(self, link: Link, chunk: Chunk | None, error: Exception, hook: str = HOOK) -> Any:
+        """Turn what a hook raised into a recorded abort, a failure of the run, or the unprocessed chunk."""
+        if isinstance(error, TripWire):
+            self._scope.record_trip(error, link.processor, hook)
+            return None
+        if self._scope.trip is None and getattr(link.processor, "fail_open", False):
+            _log.warning("processor %r failed in %s and fails open", link.processor.id, hook, exc_info=error)
+            return chunk
+        if self._scope.trip is None:
+            self._scope.failure = hook_failure(link.processor.id, hook, error)
+        return None
+
+    async def _stopped(self, link: Link) -> None:
+        trip, observer = self._scope.trip, self._scope.observer
+        if observer is not None and trip is not None and trip.processor is link.processor:
+            event = self._event(link, "aborted", trip.tripwire.reason)
+            event.retry = trip.tripwire.retry
+            notify(observer, event)
+        await self._scope.check()
+
+    def _observe(self, link: Link, chunk: Chunk, result: Any, before: dict[str, Any]) -> None:
+        if result is None or result == []:
+            outcome = "dropped"
+        elif result is chunk and chunk.to_dict() == before:
+            return
+        else:
+            outcome = "changed"
+        notify(self._scope.observer, self._event(link, outcome, before["type"]))
+
+    def _event(self, link: Link, outcome: str, detail: str) -> HookEvent:
+        data = self._scope.data
+        return HookEvent(
+            hook=HOOK,
+            processor_id=link.processor.id,
+            processor_index=link.args._bound.index,
+            run_id=data.run_id,
+            step_number=data.step_number,
+            retry_count=data.retry_count,
+            outcome=outcome,
+            detail=detail,
+        )
+
+
+def as_list(result: Chunk | list[Chunk] | None) -> list[Chunk]:
+    """What ``process`` returned, always as a list."""
+    if result is None:
+        return []
+    return result if isinstance(result, list) else [result]
+
+
+def _with_payload_defaults(item: dict[str, Any], source: Chunk | None) -> dict[str, Any]:
+    """Fill what a replacement of the same type leaves unset from the chunk that it replaces (R2.26)."""
+    payload = getattr(source, "payload", None)
+    if source is not None and item.get("type") == source.type and isinstance(item.get("payload"), Mapping):
+        item["payload"] = {**(payload.to_dict() if payload is not None else {}), **item["payload"]}
+    return item

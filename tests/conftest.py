@@ -1,8 +1,22 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from interlock.models import allow_model_requests
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _no_model_requests(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test reaches a real model by accident."""
+    if request.node.get_closest_marker("local_model") is not None:
+        yield
+        return
+    with allow_model_requests(False):
+        yield

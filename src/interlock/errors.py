@@ -7,7 +7,8 @@
     ├── ConfigurationError       an agent, a processor list or an option cannot work as given
     ├── InvalidMessageError      a message that cannot be read (``code`` says why)
     ├── ProcessorError           a hook raised (``processor_id``, ``hook``, ``__cause__``)
-    │   └── ProcessorReturnError a hook returned something it may not return (``code``)
+    │   ├── ProcessorReturnError    a hook returned something it may not return (``code``)
+    │   └── ProcessorWorkflowError  a workflow of processors failed (``code``, ``workflow_id``, ``step_id``)
     ├── ModelError               a model could not answer
     │   └── APICallError         a provider refused or broke off (``status_code``, ``is_retryable``)
     ├── ToolError                a tool call could not be carried out
@@ -93,6 +94,28 @@ class ProcessorReturnError(ProcessorError):
 
     def __init__(self, message: str, *, code: str, processor_id: str, hook: str) -> None:
         self.code = code
+        super().__init__(message, processor_id=processor_id, hook=hook)
+
+
+class ProcessorWorkflowError(ProcessorError):
+    """A workflow of processors failed (section 16).
+
+    Args:
+        message: What happened.
+        code: ``PROCESSOR_WORKFLOW_FAILED`` when a step raised, which is this error's ``__cause__`` (R16.9);
+            ``PROCESSOR_WORKFLOW_INVALID_OUTPUT`` when a step's output cannot be passed on (R16.5, R16.7, R16.8).
+        workflow_id: Id of the workflow that holds the step.
+        step_id: Id of the step, such as ``processor:pii-detector``.
+        processor_id: Id of the processor that raised; the workflow's own if it was a map or a condition.
+        hook: The hook that ran.
+    """
+
+    def __init__(
+        self, message: str, *, code: str, workflow_id: str, step_id: str, processor_id: str, hook: str
+    ) -> None:
+        self.code = code
+        self.workflow_id = workflow_id
+        self.step_id = step_id
         super().__init__(message, processor_id=processor_id, hook=hook)
 
 

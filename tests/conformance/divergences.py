@@ -1,4 +1,4 @@
-"""Where interlock differs from the recorded outcomes on purpose: general rules, each with the rule of the specification.
+"""Where interlock differs from the recorded outcomes on purpose: general rules, each naming the specification's.
 
 A rule says which changes of a recorded fact it asks for. It does not say the new value: that comes from the oracle. A
 change that no rule asks for is not made, so the recorded fact stands. Rules about single facts check as much as they
@@ -114,6 +114,11 @@ def _was_cut(change: Change) -> bool:
     return change.has("failed-attempt") or change.has("rejected-attempt")
 
 
+def _is_outcome(change: Change) -> bool:
+    """A text that the output-result hook is given."""
+    return change.hook == "processOutputResult" and change.is_fact("text", "resultSteps")
+
+
 def _blocked_with_response(change: Change) -> bool:
     hooks = ("processLLMResponse", "processToolResult", "processOutputStream")
     return any(change.has(f"tripped in {hook}") for hook in hooks)
@@ -217,39 +222,6 @@ DIVERGENCES: tuple[Divergence, ...] = (
     departure("D24", "R6.5, R6.8", "nothing runs after the abort that ended the run"),
     departure("D20", "R6.4, R6.5, B2, B3", "the tripwire chunk is the last chunk, from every hook"),
     departure("D25", "R6.5, R13.9, B2", "a tripped run stores nothing"),
-    # Retries.
-    Divergence("D1", "R7.6", "a retry repeats its own step number", _step_number),
-    Divergence("D2", "2.8, B12", "a tool result belongs to the step that made the call", _tool_step_number),
-    Divergence(
-        "D3",
-        "R7.3, R7.10, B14",
-        "the retry count never goes down and is given to every hook",
-        lambda change: change.is_fact("retryCount") and change.record is not None and change.record.retries > 0,
-    ),
-    Divergence("D4", "R2.5, B13", "steps are the accepted ones and the current one", lambda change: change.is_fact("steps")),
-    Divergence(
-        "D9",
-        "2.10, R12.20",
-        "the outcome's text and steps are those of accepted attempts",
-        lambda change: (
-            _was_cut(change) and (change.is_fact("text", "resultSteps") or change.is_result("text"))
-        ),
-    ),
-    Divergence(
-        "D10",
-        "R6.7",
-        "attempts without a complete response are not listed",
-        lambda change: _was_cut(change) and change.is_result("steps", "stepTexts"),
-    ),
-    Divergence(
-        "D11",
-        "R12.21",
-        "tool calls and results are those of accepted attempts",
-        lambda change: (
-            (change.has("rejected-attempt") or change.has("tripped")) and change.is_result("toolCalls", "toolResults")
-        ),
-    ),
-    Divergence("D12", "R12.20", "the text of a stream is that of all accepted steps", _texts_of_stream),
     # Tripwires.
     Divergence(
         "D21",
@@ -277,6 +249,39 @@ DIVERGENCES: tuple[Divergence, ...] = (
         lambda change: change.has("tripped") and change.is_result("object") and change.is_removed,
     ),
     Divergence("D29", "R6.1", "one default reason for every hook", _default_reason),
+    # Retries.
+    Divergence("D1", "R7.6", "a retry repeats its own step number", _step_number),
+    Divergence("D2", "2.8, B12", "a tool result belongs to the step that made the call", _tool_step_number),
+    Divergence(
+        "D3",
+        "R7.3, R7.10, B14",
+        "the retry count never goes down and is given to every hook",
+        lambda change: change.is_fact("retryCount") and change.record is not None and change.record.retries > 0,
+    ),
+    Divergence(
+        "D4", "R2.5, B13", "steps are the accepted ones and the current one", lambda change: change.is_fact("steps")
+    ),
+    Divergence(
+        "D9",
+        "2.10",
+        "the outcome's text and steps are those of accepted attempts",
+        lambda change: _was_cut(change) and _is_outcome(change),
+    ),
+    Divergence(
+        "D10",
+        "R6.7",
+        "attempts without a complete response are not listed",
+        lambda change: _was_cut(change) and change.is_result("steps", "stepTexts"),
+    ),
+    Divergence(
+        "D11",
+        "R12.21",
+        "tool calls and results are those of accepted attempts",
+        lambda change: (
+            (change.has("rejected-attempt") or change.has("tripped")) and change.is_result("toolCalls", "toolResults")
+        ),
+    ),
+    Divergence("D12", "R12.20", "the text of a stream is that of all accepted steps", _texts_of_stream),
     # Errors.
     Divergence("D32", "R17.4a, R11.7", "a failed attempt has no response hooks", _failed_attempts_hooks),
     Divergence("D33", "R12.22", "usage that nobody reported is absent", _unused),
@@ -285,7 +290,12 @@ DIVERGENCES: tuple[Divergence, ...] = (
         "D40",
         "R11.3",
         "a replay has a step-start",
-        lambda change: change.has("step-start-added") and change.is_added and change.is_entry("step-start"),
+        lambda change: (
+            change.area == "chunks"
+            and change.has("step-start-added")
+            and change.is_added
+            and change.is_entry("step-start")
+        ),
     ),
     Divergence("D41", "R11.5, R11.6, B11", "the response hook runs after a replay", _added_by("D41")),
     Divergence(
@@ -332,10 +342,7 @@ DIVERGENCES: tuple[Divergence, ...] = (
         "D63",
         "R2.31",
         "text changed in the output step is the step's text",
-        lambda change: (
-            change.has("text-changed")
-            and (change.is_fact("text", "resultSteps") or change.is_result(*_TEXTS))
-        ),
+        lambda change: change.has("text-changed") and (_is_outcome(change) or change.is_result(*_TEXTS)),
     ),
     Divergence(
         "D66",
@@ -397,7 +404,8 @@ def _newest_feedback(recorded: Prompt, value: Prompt) -> Prompt:
 def _without_dot(recorded: Prompt, value: Prompt) -> Prompt:
     place = next((i for i, item in enumerate(recorded) if item["role"] != "system"), len(recorded))
     dot = {"role": "user", "content": [{"type": "text", "text": "."}]}
-    is_put_before = recorded[place : place + 1] == [dot] and [item["role"] for item in recorded[place + 1 :][:1]] == ["assistant"]
+    first, second = recorded[place : place + 1], recorded[place + 1 : place + 2]
+    is_put_before = first == [dot] and bool(second) and second[0]["role"] == "assistant"
     return [*recorded[:place], *recorded[place + 1 :]] if is_put_before and dot not in value else recorded
 
 

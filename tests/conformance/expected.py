@@ -52,7 +52,7 @@ def expectation(scenario: Scenario) -> Expectation:
     recorded_calls = scenario.expect["calls"]
     _follow_earlier_calls(scenario, recorded_calls, course)
     for number, recorded in enumerate(recorded_calls):
-        merger = _CallMerger(f"calls[{number}]", recorded, course.calls[number], scenario.calls[number].is_stream)
+        merger = _CallMerger(f"calls[{number}]", recorded, course.calls[number], scenario, number)
         made.outcome["calls"].append(merger.merge())
         made.applied += merger.applied
     if "stored" in scenario.expect:
@@ -107,11 +107,11 @@ def _stored(recorded: list[Facts], course: Course) -> tuple[list[Facts], list[Ap
 class _CallMerger:
     """Merges the recording of one call with the oracle's course of it."""
 
-    def __init__(self, path: str, recorded: Facts, course: CallCourse, is_stream: bool) -> None:
+    def __init__(self, path: str, recorded: Facts, course: CallCourse, scenario: Scenario, number: int) -> None:
         self.path = path
         self.recorded = recorded
         self.course = course
-        self.facts = course.facts(is_stream=is_stream)
+        self.facts = without_omitted(course.facts(is_stream=scenario.calls[number].is_stream), scenario.omit)
         self.applied: list[Applied] = []
 
     def merge(self) -> Facts:
@@ -134,15 +134,13 @@ class _CallMerger:
         self.applied.append(Applied(found.id, f"{self.path}.{change.area}", change.path))
         return True
 
-    def _departed(self, area: str, *, stream: int = 0, other: int = 0, chunk: int = 0, prompt: int = 0) -> frozenset[str]:
-        """The divergences by which the run left the reference's course before a place of the oracle's lists."""
+    def _departed(self, area: str, place: int = 0, *, is_stream: bool = False) -> frozenset[str]:
+        """The divergences by which the run left the reference's course before a place in the oracle's list."""
+        of = _OF.get(area, area)
         return frozenset(
             departure.rule
             for departure in self.course.departures
-            if _OF.get(area, area) in departure.of
-            and (area != "hooks" or (departure.stream_records <= stream and departure.other_records <= other))
-            and (area != "chunks" or departure.chunks <= chunk)
-            and (_OF.get(area, area) != "prompts" or departure.prompts <= prompt)
+            if of in departure.of and departure.place(of, is_stream=is_stream) <= place
         )
 
     # -- hooks -----------------------------------------------------------------------------------------------------
@@ -162,7 +160,7 @@ class _CallMerger:
         reached = 0
         for i, j in align([_key(*entry) for entry in old], [_key(*record.as_list()) for record in new]):
             place = reached if j is None else j
-            departed = self._departed("hooks", **({"stream": place, "other": 10**9} if is_stream else {"stream": 10**9, "other": place}))
+            departed = self._departed("hooks", place, is_stream=is_stream)
             if i is None and j is not None:
                 causes.add(new[j].cause or "D54")
                 if self._decide(self._record_change(ABSENT, new[j], departed, causes)):
@@ -221,7 +219,7 @@ class _CallMerger:
             before = recorded[number] if number < len(recorded) else ABSENT
             after = new[number] if number < len(new) else ABSENT
             path = f"{self.path}.{area}[{number}]"
-            departed = self._departed(area, prompt=number)
+            departed = self._departed(area, number)
             change = Change(area, path, before, after, self.course, departures=departed)
             if before == after:
                 chosen = before
@@ -254,7 +252,7 @@ class _CallMerger:
             place = reached if j is None else j
             before = ABSENT if i is None else recorded[i]
             after = ABSENT if j is None else new[j]
-            departed = self._departed("chunks", chunk=place)
+            departed = self._departed("chunks", place)
             change = Change("chunks", f"{self.path}.chunks[{place}]", before, after, self.course, departures=departed)
             chosen = after if before == after or self._decide(change) else before
             if chosen is not ABSENT:
@@ -263,32 +261,40 @@ class _CallMerger:
         return merged
 
     def _ending(self) -> Facts:
-        """The result, or the error that the call raised."""
-        departed = self._departed("result")
-        old, new = (("result", "error") if "result" in facts else ("error", "result") for facts in (self.recorded, self.facts))
-        if old[0] != new[0]:
-            before, after = self.recorded.get(old[0]), self.facts[new[0]]
-            change = Change(new[0], f"{self.path}.{new[0]}", before, after, self.course, departures=departed)
-            return {new[0]: after} if self._decide(change) else {old[0]: before}
-        kind = old[0]
-        if kind not in self.recorded:
+        """The result, or the error that the call raised; nothing if the scenario leaves both out."""
+        if not {"result", "error"} & set(self.recorded):
             return {}
-        if kind == "error" and self._same_error():
-            return {kind: self.recorded[kind]}
-        return {kind: self._values(kind, self.recorded[kind], self.facts[kind], departed)}
+        departed = self._departed("result")
+        old, new = ("result" if "result" in facts else "error" for facts in (self.recorded, self.facts))
+        if old == new:
+            return {old: self._values(old, departed)}
+        before, after = self.recorded[old], self.facts[new]
+        change = Change(new, f"{self.path}.{new}", before, after, self.course, departures=departed)
+        return {new: after} if self._decide(change) else {old: before}
 
-    def _same_error(self) -> bool:
-        return bool(self.recorded["error"] == self.facts["error"])
-
-    def _values(self, kind: str, recorded: Mapping[str, Any], new: Mapping[str, Any], departed: frozenset[str]) -> Facts:
+    def _values(self, kind: str, departed: frozenset[str]) -> Facts:
         merged: Facts = {}
+        recorded, new = self.recorded[kind], self.facts[kind]
         for name in {**recorded, **new}:
             before, after = recorded.get(name, ABSENT), new.get(name, ABSENT)
-            change = Change(kind, f"{self.path}.{kind}.{name}", before, after, self.course, name=name, departures=departed)
+            path = f"{self.path}.{kind}.{name}"
+            change = Change(kind, path, before, after, self.course, name=name, departures=departed)
             chosen = after if before == after or self._decide(change) else before
             if chosen is not ABSENT:
                 merged[name] = chosen
         return merged
+
+
+def without_omitted(call: Facts, omit: Sequence[str]) -> Facts:
+    """The facts of a call that the scenario does not leave out."""
+    left = dict(call)
+    for path in omit:
+        area, _, name = path.partition(".")
+        if not name:
+            left.pop(area, None)
+        elif isinstance(left.get(area), Mapping):
+            left[area] = {key: value for key, value in left[area].items() if key != name}
+    return left
 
 
 def _key(who: str, what: str, facts: Facts) -> tuple[Any, ...]:

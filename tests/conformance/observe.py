@@ -222,9 +222,7 @@ def _error_of(item: Any) -> Any:
 
 
 def tripwire(info: Any) -> Facts:
-    return present(
-        reason=info.reason, retry=info.retry or None, metadata=info.metadata, processorId=info.processor_id
-    )
+    return present(reason=info.reason, retry=info.retry or None, metadata=info.metadata, processorId=info.processor_id)
 
 
 def error(failure: Any, scenario: Scenario) -> Facts:

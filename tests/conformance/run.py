@@ -69,7 +69,7 @@ class _Execution:
     async def run(self) -> Facts:
         outcome: Facts = {"calls": [await self._call(call) for call in self.scenario.calls]}
         if self.store is not None:
-            messages = await self.store.list_messages(THREAD)
+            messages = await self.store.list_messages(THREAD, resource_id=RESOURCE)
             outcome["stored"] = observe.stored(messages, self.scenario)
         return outcome
 

@@ -13,25 +13,103 @@ OUTPUT_HOOKS = ("processOutputStream", "processOutputStep", "processToolResult",
 HOOKS = (*INPUT_HOOKS, *OUTPUT_HOOKS, "processAPIError")
 
 WHEN = frozenset(
-    "stepNumber retryCount partType textContains toolName messageTextContains errorContains hasToolCalls stateEquals "
-    "fromCache invocation".split()
+    (
+        "stepNumber",
+        "retryCount",
+        "partType",
+        "textContains",
+        "toolName",
+        "messageTextContains",
+        "errorContains",
+        "hasToolCalls",
+        "stateEquals",
+        "fromCache",
+        "invocation",
+    )
 )
 
-OBSERVE = frozenset("state messages system streamParts model settings steps usage result toolStep".split())
+OBSERVE = frozenset(
+    (
+        "state",
+        "messages",
+        "system",
+        "streamParts",
+        "model",
+        "settings",
+        "steps",
+        "usage",
+        "result",
+        "toolStep",
+    )
+)
 
 OPS = frozenset(
-    "uppercase-in-place return-uppercase return-suffix return-only return-appended replace-messages return-empty-list "
-    "return-messages return-list return-nothing return-null return-foreign-list append-message remove-message add-system "
-    "replace-system append-system set-message-metadata step-result replace-prompt-text append-prompt mutate-prompt-text "
-    "cached-response save-response replay-saved drop-part rewrite-part rewrite-data emit set-state incr-state "
-    "collect-state set-context abort retry redact-tool-result throw pass".split()
+    (
+        "uppercase-in-place",
+        "return-uppercase",
+        "return-suffix",
+        "return-only",
+        "return-appended",
+        "replace-messages",
+        "return-empty-list",
+        "return-messages",
+        "return-list",
+        "return-nothing",
+        "return-null",
+        "return-foreign-list",
+        "append-message",
+        "remove-message",
+        "add-system",
+        "replace-system",
+        "append-system",
+        "set-message-metadata",
+        "step-result",
+        "replace-prompt-text",
+        "append-prompt",
+        "mutate-prompt-text",
+        "cached-response",
+        "save-response",
+        "replay-saved",
+        "drop-part",
+        "rewrite-part",
+        "rewrite-data",
+        "emit",
+        "set-state",
+        "incr-state",
+        "collect-state",
+        "set-context",
+        "abort",
+        "retry",
+        "redact-tool-result",
+        "throw",
+        "pass",
+    )
 )
 
-AGENT = frozenset("instructions tools maxSteps maxProcessorRetries memory modelId".split())
+AGENT = frozenset(
+    (
+        "instructions",
+        "tools",
+        "maxSteps",
+        "maxProcessorRetries",
+        "memory",
+        "modelId",
+    )
+)
 
 OPTIONS = frozenset(
-    "maxSteps maxProcessorRetries inputProcessors outputProcessors errorProcessors context modelSettings "
-    "structuredOutput prepareStep thread".split()
+    (
+        "maxSteps",
+        "maxProcessorRetries",
+        "inputProcessors",
+        "outputProcessors",
+        "errorProcessors",
+        "context",
+        "modelSettings",
+        "structuredOutput",
+        "prepareStep",
+        "thread",
+    )
 )
 
 ARRAYS = {"input": "inputProcessors", "output": "outputProcessors", "error": "errorProcessors"}

@@ -56,14 +56,13 @@ async def test_an_error_shows_neither_key_nor_credentials_nor_query() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "is_retryable"),
-    [(400, False), (401, False), (404, False), (408, True), (409, True), (413, False), (422, False)]
-    + [(429, True), (500, True), (503, True), (529, True)],
+    ("statuses", "is_retryable"), [((400, 401, 404, 413, 422), False), ((408, 409, 429, 500, 503, 529), True)]
 )
-async def test_what_may_pass_is_retryable(status: int, is_retryable: bool) -> None:
+async def test_what_may_pass_is_retryable(statuses: tuple[int, ...], is_retryable: bool) -> None:
     """R7.13"""
-    error = await refusal(status, {"error": {"message": "x"}})
-    assert (error.status_code, error.is_retryable) == (status, is_retryable)
+    for status in statuses:
+        error = await refusal(status, {"error": {"message": "x"}})
+        assert (error.status_code, error.is_retryable) == (status, is_retryable)
 
 
 async def test_a_used_up_quota_is_not_retryable() -> None:
@@ -230,7 +229,7 @@ async def test_a_connection_lost_in_the_middle_is_an_error() -> None:
 async def test_silence_longer_than_allowed_is_an_error() -> None:
     async with loopback(lambda _: Reply([event({"content": "Par"}), asyncio.Event()])) as server:
         model = OpenAIChatModel("gpt-5", base_url=server.url, read_timeout_s=0.02)
-        with pytest.raises(APICallError, match="no answer from .* in time") as caught:
+        with pytest.raises(APICallError, match=r"no answer from .* in time") as caught:
             await drain(model.stream(HI))
         await server.all_closed.wait()
     assert caught.value.code == "timeout"
@@ -263,7 +262,7 @@ async def test_cancelling_the_reader_closes_the_connection() -> None:
 
 async def test_many_calls_at_once_do_not_wait_for_one_another() -> None:
     gate = asyncio.Event()
-    count = 150
+    count = 120
     async with loopback(lambda _: Reply([HELLO[0], gate, *HELLO[1:]])) as server:
         model = OpenAIChatModel("gpt-5", base_url=server.url)
         tasks = [asyncio.create_task(drain(model.stream(HI))) for _ in range(count)]

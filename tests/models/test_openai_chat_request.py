@@ -64,6 +64,10 @@ def test_several_user_parts_are_sent_as_a_list() -> None:
     ("part", "expected"),
     [
         (file("image/png", "QUJD"), {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}),
+        (
+            file("image/png", "data:image/png;base64,QUJD"),
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}},
+        ),
         (file("image/*", "QUJD"), {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,QUJD"}}),
         (
             file("image/png", "https://x.example/a.png"),
@@ -278,10 +282,18 @@ def test_a_dialect_renames_and_leaves_out() -> None:
     assert sent(settings={"top_k": 3}, dialect=SELF_HOSTED)[0]["top_k"] == 3
 
 
-def test_an_unsupported_setting_becomes_a_warning() -> None:
-    body, warnings = sent(settings={"top_k": 3})
-    assert "top_k" not in body
-    assert warnings == [{"type": "unsupported-setting", "setting": "topK", "details": "the server has no such setting"}]
+@pytest.mark.parametrize(("name", "shown"), [("top_k", "topK"), ("mirostat", "mirostat")])
+def test_a_setting_that_the_server_has_not_becomes_a_warning(name: str, shown: str) -> None:
+    body, warnings = sent(settings={name: 3})
+    assert name not in body
+    assert warnings == [{"type": "unsupported-setting", "setting": shown, "details": "the server has no such setting"}]
+
+
+def test_settings_of_the_client_are_not_sent() -> None:
+    settings = {"max_retries": 2, "timeout": {"step_ms": 1.0}, "headers": {"x": "1"}, "temperature": None}
+    body, warnings = sent(settings=settings)
+    assert not {"max_retries", "timeout", "headers", "temperature"} & set(body)
+    assert warnings == []
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from interlock.agent.options import CallOptions, TracingOptions
 from interlock.agent.ports import Memory, MemoryCall
 from interlock.agent.prepare import DynamicArguments
 from interlock.agent.result import AgentResult, Response
+from interlock.agent.run_store import InMemoryRunStore, RunStore
 from interlock.agent.state import RunState
 from interlock.agent.stream import AgentStream
 from interlock.agent.structured import StructuredOutputOptions
@@ -17,11 +18,13 @@ __all__ = [
     "CallOptions",
     "DynamicArguments",
     "FinishInfo",
+    "InMemoryRunStore",
     "IterationContext",
     "Memory",
     "MemoryCall",
     "Response",
     "RunState",
+    "RunStore",
     "StructuredOutputOptions",
     "TracingOptions",
 ]

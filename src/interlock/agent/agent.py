@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from interlock.agent.blocking import SyncStream, run_blocking
-from interlock.agent.options import CallOptions, check_names, check_retries
-from interlock.agent.prepare import is_dynamic, resolve_models
+from interlock.agent.options import CallOptions, ResumeOptions, check_names, check_retries
+from interlock.agent.prepare import is_dynamic, prepare_run, resolve_models, resume_run
 from interlock.agent.result import AgentResult
+from interlock.agent.run_store import InMemoryRunStore, RunStore
 from interlock.agent.stream import AgentStream
+from interlock.agent.suspension import Resumption
 from interlock.errors import ConfigurationError
 from interlock.processors import Observer, Pipeline
 from interlock.tools import as_tools
@@ -44,6 +46,7 @@ class Agent:
         default_options: Call options used where a call gives none.
         logger: Where warnings about the configuration go.
         tracer: Told of every hook call.
+        run_store: Where suspended runs wait; in this process if it is left out.
 
     Raises:
         ValueError: neither ``id`` nor ``name``, or a number out of range.
@@ -69,6 +72,7 @@ class Agent:
         default_options: Mapping[str, Any] | None = None,
         logger: logging.Logger | None = None,
         tracer: Observer | None = None,
+        run_store: RunStore | None = None,
     ) -> None:
         identifier = id or name
         if not identifier:
@@ -94,6 +98,7 @@ class Agent:
         self.default_options: dict[str, Any] = dict(default_options or {})
         self.logger = logger or _log
         self.tracer = tracer
+        self.run_store: RunStore = run_store or InMemoryRunStore()
         self._warned: set[str] = set()
         # What can be checked and compiled now is, so that a mistake shows before the first request.
         self.static_tools = None if is_dynamic(tools) else as_tools(tools or {})
@@ -117,7 +122,8 @@ class Agent:
         Raises:
             TypeError: an unknown option.
         """
-        return AgentStream(self, messages, dict(options))
+        check_names(options)
+        return AgentStream(lambda: prepare_run(self, messages, options))
 
     async def generate(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult:
         """Run the agent to its end (R12.16).
@@ -133,7 +139,90 @@ class Agent:
             ProcessorError: a hook failed (R17.2).
             Exception: what the model raised, when nothing recovered it (R12.19).
         """
-        return await AgentStream(self, messages, dict(options)).to_result()
+        return await self.stream(messages, **options).to_result()
+
+    def approve_tool_call(
+        self, run_id: str, tool_call_id: str | None = None, *, args: Any = None, **options: Unpack[ResumeOptions]
+    ) -> AgentStream:
+        """Go on with a suspended run: the call may be executed (R12.37, R12.38).
+
+        Args:
+            run_id: Id of the suspended run.
+            tool_call_id: The call that is meant; may be left out if only one waits.
+            args: Arguments in place of the model's own.
+            **options: Call options; what the first call was given and JSON can hold is kept.
+
+        Raises:
+            RunNotFoundError: no run of that id was suspended.
+            RunStateError: it was resumed already, no such call waits, or ``args`` do not fit the tool's schema.
+        """
+        return self._resume(run_id, Resumption(tool_call_id=tool_call_id, is_approved=True, args=args), options)
+
+    def decline_tool_call(
+        self,
+        run_id: str,
+        tool_call_id: str | None = None,
+        *,
+        reason: str | None = None,
+        **options: Unpack[ResumeOptions],
+    ) -> AgentStream:
+        """Go on with a suspended run: the call is not executed, and the model is told why (R12.38).
+
+        Args:
+            run_id: Id of the suspended run.
+            tool_call_id: The call that is meant; may be left out if only one waits.
+            reason: Told to the model.
+            **options: Call options.
+
+        Raises:
+            RunNotFoundError: no run of that id was suspended.
+            RunStateError: it was resumed already, or no such call waits.
+        """
+        return self._resume(run_id, Resumption(tool_call_id=tool_call_id, is_approved=False, reason=reason), options)
+
+    def resume_stream(
+        self, resume_data: Any, run_id: str, tool_call_id: str | None = None, **options: Unpack[ResumeOptions]
+    ) -> AgentStream:
+        """Go on with a run whose tool suspended itself: the tool runs again with ``resume_data`` (R12.39).
+
+        Args:
+            resume_data: What the tool waits for.
+            run_id: Id of the suspended run.
+            tool_call_id: The call that is meant; may be left out if only one waits.
+            **options: Call options.
+
+        Raises:
+            RunNotFoundError: no run of that id was suspended.
+            RunStateError: it was resumed already, no such call waits, or the data does not fit the tool.
+        """
+        return self._resume(run_id, Resumption(tool_call_id=tool_call_id, data=resume_data), options)
+
+    async def approve_tool_call_generate(
+        self, run_id: str, tool_call_id: str | None = None, *, args: Any = None, **options: Unpack[ResumeOptions]
+    ) -> AgentResult:
+        """``approve_tool_call``, to the end of the run."""
+        return await self.approve_tool_call(run_id, tool_call_id, args=args, **options).to_result()
+
+    async def decline_tool_call_generate(
+        self,
+        run_id: str,
+        tool_call_id: str | None = None,
+        *,
+        reason: str | None = None,
+        **options: Unpack[ResumeOptions],
+    ) -> AgentResult:
+        """``decline_tool_call``, to the end of the run."""
+        return await self.decline_tool_call(run_id, tool_call_id, reason=reason, **options).to_result()
+
+    async def resume_generate(
+        self, resume_data: Any, run_id: str, tool_call_id: str | None = None, **options: Unpack[ResumeOptions]
+    ) -> AgentResult:
+        """``resume_stream``, to the end of the run."""
+        return await self.resume_stream(resume_data, run_id, tool_call_id, **options).to_result()
+
+    def _resume(self, run_id: str, resumption: Resumption, options: ResumeOptions) -> AgentStream:
+        check_names(options)
+        return AgentStream(lambda: resume_run(self, run_id, resumption, options))
 
     def generate_sync(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult:
         """``generate`` for scripts and notebooks: blocks, also where an event loop is running already."""

@@ -13,6 +13,7 @@ from interlock.agent.calls import CallReader
 from interlock.agent.request import PreparedCall, prepare_call, replayed_chunks
 from interlock.agent.response import ResponseAssembler, data_part
 from interlock.agent.run import Interrupted, ModelFailure, Run
+from interlock.agent.suspension import Resumption, SuspendedStep
 from interlock.agent.tool_phase import ToolPhase, fail_invocation, handle_provider_outcome, observe_input
 from interlock.chunks import (
     CONTENT_FILTER,
@@ -45,6 +46,7 @@ from interlock.chunks import (
 )
 from interlock.errors import APICallError, ModelError, TripWire
 from interlock.messages.parts import Part, TextPart, ToolInvocationPart
+from interlock.models import to_language_model
 from interlock.models.retry import close_stream, stream_with_retries
 from interlock.processors import StepResult, ToolCallInfo
 from interlock.processors.hooks import LLM_RESPONSE, OUTPUT_STEP
@@ -167,6 +169,47 @@ class Attempt:
                 async for chunk in produced:
                     yield chunk
 
+    async def resumed_chunks(self, suspended: SuspendedStep, resumption: Resumption) -> AsyncGenerator[Chunk, None]:
+        """Go on with a suspended step: its reply stands, one of its calls has been decided about (R12.37).
+
+        Raises:
+            As ``chunks``.
+        """
+        run = self.run
+        run.scope.record = self._record_emission
+        self.call = PreparedCall(run.models[run.model_index], to_language_model(run.models[run.model_index].model))
+        self.result = result = suspended.step
+        self.finish_reason = suspended.finish_reason
+        self.usage = result.usage
+        self._base_parts = suspended.base_parts
+        self.has_response = self._is_started = self._is_assembled = self._is_flushed = True
+        call_id = resumption.tool_call_id
+        assert call_id is not None
+        part = run.state.message_list.find_tool_invocation(call_id)
+        if part is not None:
+            if resumption.args is not None:
+                part.tool_invocation.args = resumption.args
+            self.tools = ToolPhase(run, run.tools, result, [part], {}, {}, resumption)
+            async with aclosing(self.tools.chunks()) as produced:
+                async for chunk in produced:
+                    yield chunk
+        else:
+            self.tools = ToolPhase(run, run.tools, result, [], {}, {})
+        self.tools.resolved += suspended.resolved
+        self.tools.waiting.update({key: one for key, one in suspended.waiting.items() if key != call_id})
+
+    def suspended(self) -> SuspendedStep:
+        """The step as it waits for somebody."""
+        assert self.result is not None
+        assert self.tools is not None
+        return SuspendedStep(
+            step=self.result,
+            finish_reason=self.finish_reason,
+            waiting=self.tools.waiting,
+            resolved=self.tools.resolved,
+            base_parts=self._base_parts,
+        )
+
     async def step_finish(self, is_continued: bool) -> list[Chunk]:
         """The attempt's ``step-finish``, after the stream hooks."""
         assert self.result is not None
@@ -212,8 +255,16 @@ class Attempt:
 
     def discard(self) -> None:
         """Take everything that the attempt added to response messages out again (R7.9)."""
+        message_list = self.run.state.message_list
         if self._snapshot is not None:
-            self.run.state.message_list.restore_response(self._snapshot)
+            message_list.restore_response(self._snapshot)
+        elif self._is_assembled:
+            # A resumed step has no snapshot of what was before it, only the length of that.
+            message = message_list.get_by_id(self.run.state.message_id)
+            if message is not None:
+                del message.content.parts[self._base_parts :]
+            if message is not None and not message.content.parts:
+                message_list.remove_by_ids([message.id])
         self._assembler = ResponseAssembler()
 
     def keep_partial(self, *extra: Part, unfinished: str) -> str:

@@ -6,13 +6,11 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from interlock.agent.result import AgentResult
+from interlock.agent.stream import AgentStream
 from interlock.chunks import Chunk, TextDelta
-
-if TYPE_CHECKING:
-    from interlock.agent.stream import AgentStream
 
 T = TypeVar("T")
 

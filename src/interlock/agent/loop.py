@@ -14,6 +14,7 @@ import msgspec
 from interlock.agent.attempt import TERMINAL_REASONS, Attempt
 from interlock.agent.deadlines import STEP_TIMEOUT, TOTAL_TIMEOUT, Deadlines
 from interlock.agent.run import Interrupted, ModelFailure, Run
+from interlock.agent.state_json import state_to_dict
 from interlock.agent.structured import parse_object
 from interlock.chunks import (
     ABORTED,
@@ -76,12 +77,18 @@ class RunLoop:
         is_complete = False
         deadlines = self._run.deadlines = Deadlines(self._scope, self._run.model_settings)
         try:
-            yield self._start()
+            if self._state.tripwire is not None:
+                # ``process_input`` aborted: there is no stream but for the tripwire (R6.8).
+                await self._tell_tripwire(self._state.tripwire)
+            elif self._run.resumption is None:
+                yield self._start()
+            for chunk in self._sent():
+                yield chunk
             while not self._is_over:
                 attempt = Attempt(self._run)
                 failure: Exception | None = None
                 try:
-                    async with aclosing(attempt.chunks()) as produced:
+                    async with aclosing(self._chunks_of(attempt)) as produced:
                         async for chunk in produced:
                             yield chunk
                     await self._accept(attempt)
@@ -105,6 +112,13 @@ class RunLoop:
             if not is_complete:
                 await self._abandon()
             self._scope.end()
+
+    def _chunks_of(self, attempt: Attempt) -> AsyncGenerator[Chunk, None]:
+        suspended, self._state.suspended = self._state.suspended, None
+        resumption = self._run.resumption
+        if suspended is not None and resumption is not None:
+            return attempt.resumed_chunks(suspended, resumption)
+        return attempt.chunks()
 
     def _start(self) -> Chunk:
         payload = StartPayload(id=self._state.agent_id, message_id=self._state.message_id)
@@ -141,7 +155,7 @@ class RunLoop:
         run, state, result = self._run, self._state, attempt.result
         assert result is not None
         if attempt.tools is not None and attempt.tools.waiting:
-            await self._suspend(attempt.tools.waiting)
+            await self._suspend(attempt)
             return
         goes_on = await self._goes_on(attempt)
         if not goes_on and run.structured_output is not None:
@@ -197,14 +211,22 @@ class RunLoop:
             state.message_list.add({"role": "user", "content": str(answer["feedback"])}, "context")
         return answer.get("continue") is False
 
-    async def _suspend(self, waiting: list[Chunk]) -> None:
-        """Some calls wait for somebody: the run ends here for now (R12.36)."""
-        payload = getattr(waiting[0], "payload", None)
-        self._state.suspend_payload = None if payload is None else payload.to_dict()
-        self._state.finish_reason = SUSPENDED
-        self._is_over = True
+    async def _suspend(self, attempt: Attempt) -> None:
+        """Some calls wait for somebody: the run is stored and ends here for now (R12.36)."""
+        state = self._state
+        self._send()
         await self._scope.drop_tasks()
+        await self._scope.check()
+        suspended = state.suspended = attempt.suspended()
+        waiting = list(suspended.waiting.values())
+        payload = getattr(waiting[0], "payload", None)
+        state.suspend_payload = None if payload is None else payload.to_dict()
+        state.request_context = self._scope.request_context.to_dict()
+        await self._run.agent.run_store.save(state.run_id, state_to_dict(state))
+        state.finish_reason = SUSPENDED
+        self._is_over = True
         await self._tell_finish()
+        self._send(*waiting)
 
     # -- an attempt that did not -------------------------------------------------------------------------------------
 
@@ -275,16 +297,21 @@ class RunLoop:
             state.message_list.clear.response.db()
         elif hook != TOOL_RESULT.name:
             attempt.discard()
-        state.tripwire = TripwireInfo.of(tripwire, cause)
+        await self._tell_tripwire(TripwireInfo.of(tripwire, cause))
+
+    async def _tell_tripwire(self, info: TripwireInfo) -> None:
+        """End the run with its ``tripwire`` chunk (R6.4, R6.5)."""
+        state = self._state
+        state.tripwire = info
         state.finish_reason = OTHER
         state.object = None
         await self._close_run()
         await self._tell_finish()
         payload = TripwirePayload(
-            reason=tripwire.reason,
-            processor_id=tripwire.processor_id,
-            retry=True if tripwire.retry else None,
-            metadata=tripwire.metadata,
+            reason=info.reason,
+            processor_id=info.processor_id,
+            retry=True if info.retry else None,
+            metadata=info.metadata,
         )
         self._send(Tripwire(payload=payload, run_id=state.run_id))
 

@@ -20,8 +20,8 @@ class TracingOptions(TypedDict, total=False):
     """Told of every hook call of this run, beside the agent's own tracer."""
 
 
-class CallOptions(TypedDict, total=False):
-    """Options of ``generate`` and ``stream``; unknown names are a ``TypeError``."""
+class ResumeOptions(TypedDict, total=False):
+    """Options of a call that goes on with a suspended run; unknown names are a ``TypeError``."""
 
     instructions: Any
     """Replaces the agent's instructions (R12.10)."""
@@ -32,7 +32,6 @@ class CallOptions(TypedDict, total=False):
     memory: Mapping[str, Any]
     """``thread``, ``resource`` and ``options`` (R13.1)."""
     request_context: RequestContext | Mapping[str, Any]
-    run_id: str
     max_steps: int
     """Bound on accepted steps (R12.12)."""
     stop_when: Callable[..., Any] | Sequence[Callable[..., Any]]
@@ -65,6 +64,13 @@ class CallOptions(TypedDict, total=False):
     model: Any
 
 
+class CallOptions(ResumeOptions, total=False):
+    """Options of ``generate`` and ``stream``; unknown names are a ``TypeError``."""
+
+    run_id: str
+    """Id of the run; a random one if it is left out."""
+
+
 _NAMES = frozenset(CallOptions.__annotations__)
 _PROCESSOR_ARRAYS = ("input_processors", "output_processors", "error_processors")
 
@@ -77,10 +83,8 @@ def merge_options(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict
         ValueError: a number that is out of range.
     """
     check_names(given)
-    merged = dict(defaults)
-    for name, value in given.items():
-        if value is not None or name not in _PROCESSOR_ARRAYS:
-            merged[name] = value
+    counting = {name: value for name, value in given.items() if value is not None or name not in _PROCESSOR_ARRAYS}
+    merged = {**defaults, **counting}
     _check_count(merged, "max_processor_retries", least=0, may_be_none=True)
     _check_count(merged, "max_steps", least=1, may_be_none=True)
     _check_count(merged, "tool_call_concurrency", least=1, may_be_none=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -12,10 +13,13 @@ from interlock._ids import new_id
 from interlock.agent.options import DEFAULT_MAX_STEPS, merge_options
 from interlock.agent.ports import Memory, MemoryCall, resolve_memory
 from interlock.agent.run import Run
+from interlock.agent.run_store import RunStore
 from interlock.agent.state import RunState
+from interlock.agent.state_json import state_from_dict
 from interlock.agent.structured import structured_output
+from interlock.agent.suspension import Resumption
 from interlock.context import AbortSignal, RequestContext
-from interlock.errors import ConfigurationError, ProcessorError, TripWire
+from interlock.errors import ConfigurationError, ProcessorError, RunStateError, ToolError, TripWire
 from interlock.messages import MessageList
 from interlock.models import ModelFallback, to_language_model
 from interlock.processors import Pipeline, TripwireInfo
@@ -26,15 +30,52 @@ from interlock.processors.pipeline import run_hook
 from interlock.processors.scope import RunScope
 from interlock.tools import Tool, as_tools
 
-if TYPE_CHECKING:
-    from interlock.agent.agent import Agent
-
 CALLBACKS = ("on_chunk", "on_step_finish", "on_finish", "on_error", "on_abort", "on_iteration_complete")
 
 DEFAULT_RETRIES_WITH_ERROR_PROCESSORS = 10
 """R7.1; the reference page's "defaults to 10"."""
 
+KEPT_OPTIONS = (
+    "memory",
+    "max_steps",
+    "tool_choice",
+    "active_tools",
+    "tool_call_concurrency",
+    "max_processor_retries",
+    "model_settings",
+    "provider_options",
+    "include_raw_chunks",
+)
+"""Options that a suspended run keeps, as far as JSON can hold their values."""
+
+_log = logging.getLogger("interlock")
+
 _ARRAYS = ("input", "output", "error")
+
+
+class Configured(Protocol):
+    """What preparing a run reads of an agent."""
+
+    id: str
+    instructions: Any
+    model: Any
+    tools: Any
+    memory: Any
+    max_processor_retries: int | None
+    max_retries: int | None
+    default_options: dict[str, Any]
+    tracer: Observer | None
+    run_store: RunStore
+    static_tools: dict[str, Tool] | None
+    """The tools, where they are not a function."""
+    static_models: list[ModelFallback] | None
+    """The models, where they need no resolving at the call."""
+    static_pipeline: Pipeline | None
+    """The compiled pipeline, where no processor array is a function."""
+
+    def warn_once(self, message: str) -> None:
+        """Log a warning about the configuration, once an agent."""
+        ...
 
 
 class DynamicArguments(msgspec.Struct, kw_only=True):
@@ -72,7 +113,7 @@ def _resolved(entry: ModelFallback) -> ModelFallback:
     )
 
 
-async def prepare_run(agent: Agent, messages: Any, given: Mapping[str, Any]) -> Run:
+async def prepare_run(agent: Configured, messages: Any, given: Mapping[str, Any]) -> Run:
     """Resolve everything, fill the message list, run ``process_input``.
 
     Raises:
@@ -88,11 +129,58 @@ async def prepare_run(agent: Agent, messages: Any, given: Mapping[str, Any]) -> 
     state = _state(agent, options, call)
     await _fill(agent, state.message_list, messages, options, dynamic)
     signal: AbortSignal | None = options.get("abort_signal")
+    state.options = {name: options[name] for name in KEPT_OPTIONS if name in options}
     scope = RunScope(state, agent, context, signal, _observer(agent, options))
     run = Run(agent, state, scope, pipeline)
     await _settings(run, agent, options, dynamic)
     await _process_input(run)
     return run
+
+
+async def resume_run(agent: Configured, run_id: str, resumption: Resumption, given: Mapping[str, Any]) -> Run:
+    """Take a suspended run out of the agent's store, ready to go on; ``process_input`` does not run again (R12.37).
+
+    Raises:
+        RunNotFoundError: no run of that id was suspended.
+        RunStateError: it cannot be continued as asked; it stays suspended.
+    """
+    state = state_from_dict(await agent.run_store.load(run_id), agent.id)
+    if state.suspended is None:
+        raise RunStateError(f"run {run_id!r} does not wait for anybody")
+    call_id = resumption.tool_call_id = state.suspended.pick(resumption.tool_call_id)
+    if state.suspended.needs_approval(call_id) is not (resumption.is_approved is not None):
+        wrong = "data" if resumption.is_approved is None else "approval"
+        raise RunStateError(f"tool call {call_id!r} does not wait for {wrong}")
+    options = merge_options({**agent.default_options, **state.options}, given)
+    context = _request_context(options.get("request_context"))
+    for key, value in state.request_context.items():
+        if not context.has(key):
+            context.set(key, value)
+    dynamic = DynamicArguments(request_context=context)
+    memory, call = await _memory(agent, options, context, dynamic)
+    pipeline = await _pipeline(agent, options, memory, call, dynamic)
+    scope = RunScope(state, agent, context, options.get("abort_signal"), _observer(agent, options))
+    run = Run(agent, state, scope, pipeline)
+    await _settings(run, agent, options, dynamic)
+    _check_resumption(run, call_id, resumption)
+    await agent.run_store.take(run_id)
+    run.resumption = resumption
+    return run
+
+
+def _check_resumption(run: Run, call_id: str, resumption: Resumption) -> None:
+    """Check new arguments and resume data while the run still waits in its store."""
+    part = run.state.message_list.find_tool_invocation(call_id)
+    tool = None if part is None else run.tools.get(part.tool_invocation.tool_name)
+    if tool is None:
+        return
+    try:
+        if resumption.args is not None:
+            tool.validate(resumption.args)
+        if resumption.is_approved is None:
+            tool.validate_resume(resumption.data)
+    except ToolError as error:
+        raise RunStateError(str(error)) from error
 
 
 def _request_context(given: Any) -> RequestContext:
@@ -103,7 +191,7 @@ def _request_context(given: Any) -> RequestContext:
     raise TypeError(f"request_context must be a RequestContext or a mapping, not {type(given).__name__}")
 
 
-def _observer(agent: Agent, options: Mapping[str, Any]) -> Observer | None:
+def _observer(agent: Configured, options: Mapping[str, Any]) -> Observer | None:
     given: Observer | None = (options.get("tracing_options") or {}).get("observer")
     if given is None or agent.tracer is None:
         return given or agent.tracer
@@ -119,7 +207,7 @@ async def _value(setting: Any, dynamic: DynamicArguments) -> Any:
 
 
 async def _memory(
-    agent: Agent, options: Mapping[str, Any], context: RequestContext, dynamic: DynamicArguments
+    agent: Configured, options: Mapping[str, Any], context: RequestContext, dynamic: DynamicArguments
 ) -> tuple[Memory | None, MemoryCall | None]:
     memory = await _value(agent.memory, dynamic)
     option = options.get("memory")
@@ -136,7 +224,7 @@ async def _memory(
 
 
 async def _pipeline(
-    agent: Agent,
+    agent: Configured,
     options: Mapping[str, Any],
     memory: Memory | None,
     call: MemoryCall | None,
@@ -176,17 +264,17 @@ def _automatic(processors: Sequence[Any], users: Sequence[Any]) -> list[Any]:
 # -- messages -----------------------------------------------------------------------------------------------------
 
 
-def _state(agent: Agent, options: Mapping[str, Any], call: MemoryCall | None) -> RunState:
+def _state(agent: Configured, options: Mapping[str, Any], call: MemoryCall | None) -> RunState:
     thread, resource = (None, None) if call is None else (call.thread_id, call.resource_id)
     message_list = MessageList(thread_id=thread, resource_id=resource)
     return RunState(options.get("run_id") or new_id(), agent.id, message_list, new_id())
 
 
 async def _fill(
-    agent: Agent, message_list: MessageList, messages: Any, options: Mapping[str, Any], dynamic: DynamicArguments
+    agent: Configured, message_list: MessageList, messages: Any, options: Mapping[str, Any], dynamic: DynamicArguments
 ) -> None:
     """Instructions, ``system``, ``context`` and input, in this order (R12.10)."""
-    setting = options["instructions"] if "instructions" in options else agent.instructions
+    setting = options.get("instructions", agent.instructions)
     for system in (await _value(setting, dynamic), options.get("system")):
         if system is not None and system != "":
             message_list.add_system(system)
@@ -199,7 +287,7 @@ async def _fill(
 # -- settings -----------------------------------------------------------------------------------------------------
 
 
-async def _settings(run: Run, agent: Agent, options: Mapping[str, Any], dynamic: DynamicArguments) -> None:
+async def _settings(run: Run, agent: Configured, options: Mapping[str, Any], dynamic: DynamicArguments) -> None:
     run.models = await _models(agent, options, dynamic)
     run.tools = await _tools(agent, options, dynamic)
     run.tool_choice = options.get("tool_choice", "auto")
@@ -231,7 +319,7 @@ class PrepareStep:
         self.process_input_step = function
 
 
-async def _models(agent: Agent, options: Mapping[str, Any], dynamic: DynamicArguments) -> list[ModelFallback]:
+async def _models(agent: Configured, options: Mapping[str, Any], dynamic: DynamicArguments) -> list[ModelFallback]:
     if options.get("model") is not None:
         return resolve_models(options["model"])
     if agent.static_models is not None:
@@ -239,7 +327,7 @@ async def _models(agent: Agent, options: Mapping[str, Any], dynamic: DynamicArgu
     return resolve_models(await _value(agent.model, dynamic))
 
 
-async def _tools(agent: Agent, options: Mapping[str, Any], dynamic: DynamicArguments) -> dict[str, Tool]:
+async def _tools(agent: Configured, options: Mapping[str, Any], dynamic: DynamicArguments) -> dict[str, Tool]:
     tools = agent.static_tools
     if tools is None:
         tools = as_tools(await _value(agent.tools, dynamic) or {})
@@ -254,7 +342,7 @@ async def _tools(agent: Agent, options: Mapping[str, Any], dynamic: DynamicArgum
     return tools
 
 
-def _retry_limit(agent: Agent, options: Mapping[str, Any], pipeline: Pipeline) -> int | None:
+def _retry_limit(agent: Configured, options: Mapping[str, Any], pipeline: Pipeline) -> int | None:
     limit = options.get("max_processor_retries")
     if limit is None:
         limit = agent.max_processor_retries
@@ -289,8 +377,9 @@ async def _process_input(run: Run) -> None:
             await run_hook(INPUT, processors, run.scope, None)
         except TripWire as tripwire:
             if tripwire.retry:
-                agent = run.agent
-                agent.logger.warning("processor %r asked for a retry in process_input", tripwire.processor_id)
+                _log.warning(
+                    "processor %r asked for a retry, but process_input cannot be retried", tripwire.processor_id
+                )
             state.tripwire = TripwireInfo.of(tripwire)
         except ProcessorError:
             await run.scope.drop_tasks()

@@ -130,10 +130,7 @@ def replayed_chunks(response: CachedStepResponse) -> list[Chunk]:
     """The chunks of a cached reply, as fresh objects (R11.3)."""
     chunks: list[Chunk] = []
     for item in response.chunks:
-        if isinstance(item, (Chunk, CachedStepChunk)):
-            data = item.to_dict()
-        else:
-            data = dict(item)
+        data = item.to_dict() if isinstance(item, (Chunk, CachedStepChunk)) else dict(item)
         if data.get("type") == "step-start" and isinstance(data.get("payload"), dict):
             data["payload"] = {key: value for key, value in data["payload"].items() if key != "startedAt"}
         chunks.append(chunk_from_dict({"type": data.get("type"), "payload": data.get("payload"), "from": "AGENT"}))

@@ -9,6 +9,7 @@ from typing import Any
 
 from interlock.agent.deadlines import Deadlines
 from interlock.agent.state import RunState
+from interlock.agent.suspension import Resumption
 from interlock.chunks import Chunk
 from interlock.models import ModelFallback
 from interlock.processors import Pipeline
@@ -54,6 +55,7 @@ class Run:
         "pipeline",
         "provider_options",
         "require_tool_approval",
+        "resumption",
         "retry_limit",
         "scope",
         "state",
@@ -95,6 +97,8 @@ class Run:
         self.require_tool_approval: Any = False
         self.callbacks: dict[str, Callback] = {}
         self.deadlines: Deadlines | None = None
+        self.resumption: Resumption | None = None
+        """What a suspended run goes on with; taken by its first attempt."""
 
     def may_retry(self) -> bool:
         """Whether a processor may have one more attempt (R7.4, R12.30)."""

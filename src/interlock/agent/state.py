@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock.agent.suspension import SuspendedStep
 from interlock.messages import MessageList
 from interlock.processors import StepResult, TripwireInfo
 from interlock.usage import Usage
@@ -28,12 +29,15 @@ class RunState:
         "message_id",
         "message_list",
         "object",
+        "options",
         "processor_states",
+        "request_context",
         "retry_count",
         "run_id",
         "step_number",
         "steps",
         "suspend_payload",
+        "suspended",
         "system_baseline",
         "text_override",
         "tripwire",
@@ -67,6 +71,12 @@ class RunState:
         self.text_override: str | None = None
         """Text that ``process_output_result`` or the end of the run put in place of the steps' text (R2.35)."""
         self.suspend_payload: Any = None
+        self.suspended: SuspendedStep | None = None
+        """The step that waits for somebody, while the run is suspended."""
+        self.request_context: dict[str, Any] = {}
+        """JSON-safe part of the request context of a suspended run (R14.6)."""
+        self.options: dict[str, Any] = {}
+        """The call's options, as far as a resumed run can take them over."""
 
     @property
     def text(self) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from interlock.agent.loop import RunLoop
-from interlock.agent.options import check_names
-from interlock.agent.prepare import prepare_run
 from interlock.agent.result import AgentResult, Response, Status
 from interlock.agent.run import Run
 from interlock.chunks import ABORTED, Chunk, File, ObjectChunk, ObjectResult, Source, TextDelta, ToolCall, ToolResult
@@ -16,9 +14,6 @@ from interlock.messages import MessageList
 from interlock.messages.parts import ReasoningPart
 from interlock.processors import StepResult, TripwireInfo
 from interlock.usage import Usage
-
-if TYPE_CHECKING:
-    from interlock.agent.agent import Agent
 
 T = TypeVar("T")
 
@@ -36,18 +31,15 @@ class Later(Generic[T]):
 
 
 class AgentStream:
-    """One run that advances as it is read.
+    """One run that advances as it is read; ``Agent.stream`` makes it.
 
-    Await it, enter it with ``async with``, or iterate it. Every iterator replays the run from its first chunk; several may
-    be open. Leaving an iterator early neither cancels nor advances the run; ``aclose()``, or leaving ``async with``, does
-    cancel it, and what was written so far is kept as after any cancellation (R12.17, R12.28).
+    Await it, enter it with ``async with``, or iterate it. Every iterator replays the run from its first chunk; several
+    may be open. Leaving an iterator early neither cancels nor advances the run; ``aclose()`` or leaving ``async with``
+    does cancel it, and what was written so far is kept as after any cancellation (R12.17, R12.28).
     """
 
-    def __init__(self, agent: Agent, messages: Any, options: dict[str, Any]) -> None:
-        check_names(options)
-        self._agent = agent
-        self._messages = messages
-        self._options = options
+    def __init__(self, prepare: Callable[[], Awaitable[Run]]) -> None:
+        self._prepare = prepare
         self._run: Run | None = None
         self._source: Any = None
         """The loop's generator; ``ag_running`` tells whether it is being pulled."""
@@ -81,7 +73,7 @@ class AgentStream:
                 self._lock = asyncio.Lock()
             async with self._lock:
                 if self._run is None:
-                    run = await prepare_run(self._agent, self._messages, self._options)
+                    run = await self._prepare()
                     self._source = RunLoop(run).chunks()
                     run.scope.is_waiting = self._is_running
                     self._run = run
@@ -363,4 +355,5 @@ class AgentStream:
         return self._later(lambda outcome: outcome.suspend_payload)
 
     def __repr__(self) -> str:
-        return f"AgentStream(agent={self._agent.id!r}, status={self.status!r}, chunks={len(self._chunks)})"
+        run_id = None if self._run is None else self._run.state.run_id
+        return f"AgentStream(run_id={run_id!r}, status={self.status!r}, chunks={len(self._chunks)})"

@@ -11,6 +11,7 @@ from typing import Any
 from interlock.agent.calls import CallReader
 from interlock.agent.request import PreparedCall
 from interlock.agent.run import Interrupted, Run
+from interlock.agent.suspension import Resumption
 from interlock.agent.tool_writer import RunToolWriter
 from interlock.chunks import (
     Chunk,
@@ -23,10 +24,12 @@ from interlock.chunks import (
     ToolErrorPayload,
     ToolInputDelta,
     ToolInputStart,
+    ToolOutputDenied,
+    ToolOutputDeniedPayload,
     ToolResult,
     ToolResultPayload,
 )
-from interlock.messages.parts import ToolInvocation, ToolInvocationPart
+from interlock.messages.parts import ToolApproval, ToolInvocation, ToolInvocationPart
 from interlock.processors import StepResult
 from interlock.processors.hooks import TOOL_RESULT
 from interlock.processors.pipeline import run_hook
@@ -56,6 +59,7 @@ class Execution:
 
     __slots__ = (
         "arguments",
+        "denial",
         "error",
         "invocation",
         "is_resolved",
@@ -77,6 +81,8 @@ class Execution:
         """Why the call failed, as the model is told."""
         self.suspension: ToolSuspended | None = None
         self.resume_data: Any = None
+        self.denial: ToolApproval | None = None
+        """The answer of whoever declined the call."""
         self.is_resolved = False
         """Whether there is a result or an error."""
 
@@ -101,9 +107,10 @@ class ToolPhase:
         calls: The calls' parts in the message list, state ``call``, in order.
         invalid: Call id → why its arguments could not be read.
         refused: Call id → the result that an output-step hook put in place of the execution (R19.7).
+        resumption: What somebody decided about the one call of ``calls``, when the step was suspended.
     """
 
-    __slots__ = ("_executions", "_invalid", "_refused", "_run", "_step", "_tools", "resolved", "waiting")
+    __slots__ = ("_executions", "_invalid", "_refused", "_resumption", "_run", "_step", "_tools", "resolved", "waiting")
 
     def __init__(
         self,
@@ -113,8 +120,10 @@ class ToolPhase:
         calls: list[ToolInvocationPart],
         invalid: dict[str, str],
         refused: dict[str, Any],
+        resumption: Resumption | None = None,
     ) -> None:
         self._run = run
+        self._resumption = resumption
         self._tools = tools
         self._step = step
         self._invalid = invalid
@@ -122,8 +131,8 @@ class ToolPhase:
         self._executions = [Execution(part) for part in calls]
         self.resolved = 0
         """Calls that have a result, an error or a denial now; any of them lets the loop go on (R1.12)."""
-        self.waiting: list[Chunk] = []
-        """The ``tool-call-approval`` and ``tool-call-suspended`` chunks of calls that wait for somebody (R12.36)."""
+        self.waiting: dict[str, Chunk] = {}
+        """Call id → the chunk that tells that the call waits for somebody (R12.36)."""
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
         """Execute, then handle the outcomes one by one; yields what the client sees.
@@ -149,10 +158,11 @@ class ToolPhase:
                     yield chunk
                 if self._run.scope.is_aborted:
                     raise Interrupted
+            elif execution.denial is not None:
+                for chunk in await self._deny(execution, execution.denial):
+                    yield chunk
             elif execution.suspension is not None:
-                self.waiting.append(self._suspended(execution))
-        for chunk in self.waiting:
-            yield chunk
+                self.waiting[execution.invocation.tool_call_id] = self._suspended(execution)
 
     # -- before -------------------------------------------------------------------------------------------------
 
@@ -181,17 +191,27 @@ class ToolPhase:
             execution.fail(str(error))
             return False
         scope = self._run.scope
+        if self._resumption is not None:
+            return self._resume(execution, tool, self._resumption)
         await notify(
             tool.on_input_available,
             InputAvailableEvent(tool_name=name, tool_call_id=call_id, args=invocation.args, abort_signal=scope._signal),
         )
-        approval = invocation.approval
-        if approval is not None and approval.approved:
-            return True
         if await needs_approval(tool, name, invocation.args, scope.request_context, self._run.require_tool_approval):
-            self.waiting.append(self._approval(execution))
+            self.waiting[call_id] = self._approval(execution)
             return False
         return True
+
+    def _resume(self, execution: Execution, tool: Tool, resumption: Resumption) -> bool:
+        """Apply what somebody decided about the call; whether it is to be executed now (R12.38, R12.39)."""
+        invocation = execution.invocation
+        if resumption.is_approved is None:
+            execution.resume_data = tool.validate_resume(resumption.data)
+            return True
+        approval = ToolApproval(id=invocation.tool_call_id, approved=resumption.is_approved, reason=resumption.reason)
+        invocation.approval = approval
+        execution.denial = None if resumption.is_approved else approval
+        return resumption.is_approved
 
     def _can_run_inline(self, execution: Execution) -> bool:
         """Whether nothing can happen beside the call: then it needs no task of its own."""
@@ -304,6 +324,26 @@ class ToolPhase:
             tool_call_id=invocation.tool_call_id, tool_name=invocation.tool_name, args=invocation.args, error=error_text
         )
         return await self._emit(ToolErrorChunk(payload=payload))
+
+    async def _deny(self, execution: Execution, denial: ToolApproval) -> list[Chunk]:
+        """Record a declined call; ``process_tool_result`` does not run for it (R12.38)."""
+        invocation = execution.invocation
+        updated = ToolInvocation(
+            state="output-denied",
+            tool_call_id=invocation.tool_call_id,
+            tool_name=invocation.tool_name,
+            args=invocation.args,
+            approval=denial,
+        )
+        self._run.state.message_list.update_tool_invocation(ToolInvocationPart(tool_invocation=updated))
+        self.resolved += 1
+        payload = ToolOutputDeniedPayload(
+            tool_call_id=invocation.tool_call_id,
+            tool_name=invocation.tool_name,
+            args=invocation.args,
+            approval=denial.to_dict(),
+        )
+        return await self._emit(ToolOutputDenied(payload=payload))
 
     async def _emit(self, chunk: Chunk) -> list[Chunk]:
         passed = await self._run.process(chunk)

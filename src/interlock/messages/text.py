@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from interlock._json import Record
+from interlock._json import Record, iso
 from interlock.messages.parts import Message, Part
 
 _encoder = msgspec.msgpack.Encoder()
@@ -76,4 +77,6 @@ def sendable(value: Any) -> Any:
         return [sendable(item) for item in value]
     if isinstance(value, Record):
         return sendable(value.to_dict())
+    if kind is datetime:
+        return iso(value)
     return value

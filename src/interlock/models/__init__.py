@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.models.assets import with_assets
+from interlock.models.assets import download_assets
 from interlock.models.base import (
     GenerateModel,
     LanguageModel,
@@ -21,7 +21,7 @@ from interlock.models.local import LocalModel
 from interlock.models.local_weights import install_local_model
 from interlock.models.network import allow_model_requests
 from interlock.models.retry import stream_with_retries
-from interlock.models.router import resolve_model, to_language_model
+from interlock.models.router import missing_key_variable, resolve_model, to_language_model
 
 if TYPE_CHECKING:
     from interlock.models.openai_chat import OpenAIChatModel
@@ -40,11 +40,12 @@ __all__ = [
     "ToolSpec",
     "allow_model_requests",
     "as_streaming",
+    "download_assets",
     "install_local_model",
+    "missing_key_variable",
     "resolve_model",
     "stream_with_retries",
     "to_language_model",
-    "with_assets",
 ]
 
 

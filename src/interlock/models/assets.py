@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.errors import APICallError
-from interlock.models.base import LanguageModel, Prompt
+from interlock.models.base import Prompt
 from interlock.models.http_errors import retry_after_s
 from interlock.models.network import is_loopback, require_model_requests
 from interlock.models.retry import Sleep, delay_before_retry
@@ -29,22 +29,21 @@ _TIMEOUT_S = 30.0
 _UNSPECIFIC = ("", "application/octet-stream")
 
 
-async def with_assets(
-    model: LanguageModel,
+async def download_assets(
     prompt: Prompt,
+    supported_urls: Mapping[str, Sequence[str]] | None = None,
     *,
     client: AsyncClient | None = None,
     sleep: Sleep = asyncio.sleep,
     random: Callable[[], float] = random.random,
 ) -> Prompt:
-    """``prompt`` with the files that ``model`` cannot load itself put in as base64.
+    """``prompt`` with the files that the model cannot load itself put in as base64.
 
-    A file stays an address if ``model.supported_urls`` has a pattern for its media type that matches. The given prompt
-    is not changed; it is returned as it is when there is nothing to fetch.
+    The given prompt is not changed; it is returned as it is when there is nothing to fetch.
 
     Args:
-        model: Says what it loads itself.
         prompt: A provider prompt.
+        supported_urls: What the model loads itself: media type, ``image/*`` or ``*`` → regular expressions.
         client: Fetches instead of the shared client.
         sleep: Waits between retries.
         random: A number from 0 up to 1, for the length of the waits.
@@ -53,7 +52,7 @@ async def with_assets(
         APICallError: A file could not be fetched; ``code`` is ``DOWNLOAD_ASSETS_FAILED``.
         ConfigurationError: The package that HTTP needs is not installed.
     """
-    supported: Mapping[str, Sequence[str]] = getattr(model, "supported_urls", None) or {}
+    supported = supported_urls or {}
     wanted = {part["data"] for part in _remote_files(prompt) if not _is_supported(part, supported)}
     if not wanted:
         return prompt

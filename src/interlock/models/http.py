@@ -98,7 +98,7 @@ def join_url(base_url: str, path: str) -> str:
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
-            f"base_url {base_url!r} is not an address: give one such as 'https://api.openai.com/v1'"
+            f"base_url {bare_url(base_url)!r} is not an address: give one such as 'https://api.openai.com/v1'"
         )
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))
 

@@ -41,6 +41,16 @@ from interlock.models.streamed_calls import CallIds, StreamedCalls, parsed_args
 from interlock.models.strict_schema import fits_strict_mode
 from interlock.usage import Usage
 
+_SETTINGS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "stop_sequences": "stop",
+}
+_CLIENT_SETTINGS = frozenset({"max_retries", "timeout", "headers"})
+"""Settings that are not the server's business."""
+
 _SAMPLING = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
 _OPTION_NAMES = {"textVerbosity": "verbosity"}
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
@@ -91,32 +101,20 @@ def to_openai_chat(
 def _to_settings(
     body: dict[str, Any], request: ModelRequest, effort: Any, dialect: Dialect, warnings: list[dict[str, Any]]
 ) -> None:
-    names = {
-        "temperature": "temperature",
-        "top_p": "top_p",
-        "presence_penalty": "presence_penalty",
-        "frequency_penalty": "frequency_penalty",
-        "stop_sequences": "stop",
-        "seed": dialect.seed,
-        "max_output_tokens": dialect.max_tokens,
-        "top_k": "top_k",
-    }
     model_id = body["model"]
-    is_sampling_fixed = (
-        model_id.startswith(dialect.fixed_sampling) and "-chat" not in model_id and effort != "none"
-        if dialect.fixed_sampling
-        else False
-    )
-    for name, field in names.items():
-        value: Any = request.settings.get(name)
-        if value is None:
+    reasons = model_id.startswith(dialect.fixed_sampling) and "-chat" not in model_id and effort != "none"
+    fields = {**_SETTINGS, "seed": dialect.seed, "max_output_tokens": dialect.max_tokens}
+    if dialect.has_top_k:
+        fields["top_k"] = "top_k"
+    for name, value in request.settings.items():
+        if value is None or name in _CLIENT_SETTINGS:
             continue
-        if name == "top_k" and not dialect.has_top_k:
+        if name not in fields:
             warnings.append(_unsupported(name, "the server has no such setting"))
-        elif is_sampling_fixed and name in _SAMPLING:
+        elif reasons and name in _SAMPLING:
             warnings.append(_unsupported(name, f"{model_id} is a reasoning model and chooses it itself"))
         else:
-            body[field] = value
+            body[fields[name]] = value
 
 
 def _to_tool_choice(choice: ToolChoice, dialect: Dialect) -> Any:
@@ -176,12 +174,14 @@ def _to_user_part(part: dict[str, Any], provider: str) -> dict[str, Any] | None:
     if part["type"] != "file":
         raise ModelError(f"a user message has a part of type {part['type']!r}, which Chat Completions cannot carry")
     media_type, data = part["mediaType"], part["data"]
+    if data.startswith("data:"):
+        data = data.partition(",")[2]
     if data.startswith("file-"):
         return {"type": "file", "file": {"file_id": data}}
     if media_type.startswith("image/"):
-        image = {"url": data if _is_address(data) else _data_uri(media_type.replace("*", "jpeg"), data)}
+        address = data if _is_address(data) else _data_uri(media_type.replace("*", "jpeg"), data)
         detail = ((part.get("providerOptions") or {}).get(provider) or {}).get("imageDetail")
-        return {"type": "image_url", "image_url": {**image, "detail": detail} if detail else image}
+        return {"type": "image_url", "image_url": {"url": address, **({"detail": detail} if detail else {})}}
     if _is_address(data):
         raise ModelError(
             f"Chat Completions cannot load a file of type {media_type!r} from an address: download it first"
@@ -480,8 +480,8 @@ def _snake(name: str) -> str:
 
 
 def _is_address(data: str) -> bool:
-    return data.startswith(("http://", "https://", "data:"))
+    return data.startswith(("http://", "https://"))
 
 
 def _data_uri(media_type: str, data: str) -> str:
-    return data if data.startswith("data:") else f"data:{media_type};base64,{data}"
+    return f"data:{media_type};base64,{data}"

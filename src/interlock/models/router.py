@@ -10,7 +10,7 @@ from interlock.errors import ConfigurationError
 from interlock.models.base import GenerateModel, LanguageModel
 from interlock.models.lift import as_streaming
 from interlock.models.network import is_loopback
-from interlock.models.providers import PROVIDERS
+from interlock.models.providers import PROVIDERS, ProviderEntry
 
 LOCAL = "local"
 
@@ -46,8 +46,7 @@ def resolve_model(
     entry = PROVIDERS.get(provider)
     if entry is None:
         raise ConfigurationError(_unknown(provider, name))
-    prefix = provider.upper()
-    address = base_url or os.environ.get(f"{prefix}_BASE_URL") or entry.base_url
+    address = base_url or _address(provider, entry)
     key = api_key or (os.environ.get(entry.key_variable) if entry.key_variable else None)
     # A server on this machine is a stand-in for the provider, or a proxy that holds the key itself.
     if not key and entry.key_variable is not None and not is_loopback(address):
@@ -66,6 +65,15 @@ def resolve_model(
     )
 
 
+def missing_key_variable(name: str) -> str | None:
+    """The environment variable whose key the model ``name`` needs and that is not set; ``None`` if none is missing."""
+    provider = name.partition("/")[0]
+    entry = PROVIDERS.get(provider)
+    if entry is None or entry.key_variable is None or os.environ.get(entry.key_variable):
+        return None
+    return None if is_loopback(_address(provider, entry)) else entry.key_variable
+
+
 def to_language_model(model: LanguageModel | GenerateModel | str) -> LanguageModel:
     """Any form of a model as a ``LanguageModel``: a router id, a streaming model, a model that answers in one piece.
 
@@ -81,6 +89,10 @@ def to_language_model(model: LanguageModel | GenerateModel | str) -> LanguageMod
     raise ConfigurationError(
         f"{model!r} is no model: give an id such as 'openai/gpt-5', or an object with provider, model_id and stream()"
     )
+
+
+def _address(provider: str, entry: ProviderEntry) -> str:
+    return os.environ.get(f"{provider.upper()}_BASE_URL") or entry.base_url
 
 
 def _unknown(provider: str, name: str) -> str:

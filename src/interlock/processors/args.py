@@ -145,9 +145,7 @@ class HookArgs:
     @lazy
     def budget(self) -> RunBudget:
         """What the run's processors have used together (R19.9)."""
-        if self._scope.budget is None:
-            self._scope.budget = RunBudget()
-        return self._scope.budget
+        return self._scope.use_budget()
 
     @lazy
     def message_list(self) -> MessageList:

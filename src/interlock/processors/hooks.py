@@ -202,7 +202,7 @@ def _is_list_result(args: a.HookArgs, result: Any, default_source: str) -> bool:
 def _check_own_list(args: a.HookArgs, returned: MessageList) -> None:
     if returned is not args._scope.data.message_list:
         raise InvalidResultError(
-            "returned a MessageList other than the one passed in; change args.message_list, or return a list of messages",
+            "it is a MessageList other than the one passed in; change args.message_list, or return a list of messages",
             "PROCESSOR_RETURNED_EXTERNAL_MESSAGE_LIST",
         )
 

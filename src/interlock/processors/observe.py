@@ -25,6 +25,8 @@ class HookEvent(msgspec.Struct, kw_only=True):
     hook: str
     processor_id: str
     processor_index: int
+    executor: str = "direct"
+    """``workflow`` for a processor inside of one (R15.2)."""
     run_id: str
     step_number: int
     retry_count: int
@@ -75,7 +77,8 @@ class Observers:
 
     def hook_started(self, event: HookEvent) -> Any:
         """Tell all; the first one's answer."""
-        return [observer.hook_started(event) for observer in self._observers][0]
+        spans = [observer.hook_started(event) for observer in self._observers]
+        return spans[0]
 
     def hook_ended(self, event: HookEvent) -> None:
         """Tell all."""

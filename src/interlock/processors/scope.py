@@ -11,9 +11,10 @@ import msgspec
 
 from interlock.chunks import Chunk
 from interlock.context import AbortSignal, RequestContext
-from interlock.errors import ProcessorError, TripWire
+from interlock.errors import ProcessorError, ProcessorWorkflowError, TripWire
 from interlock.messages import MessageList
 from interlock.processors.base import notify_violation
+from interlock.processors.bound import WorkflowStep
 from interlock.processors.observe import Observer
 from interlock.processors.steps import StepResult
 
@@ -141,6 +142,12 @@ class RunScope:
         if self._signal is not None:
             self._signal.remove_callback(self._on_signal)
 
+    def use_budget(self) -> RunBudget:
+        """The run's budget, made when it is first asked for (R19.9)."""
+        if self.budget is None:
+            self.budget = RunBudget()
+        return self.budget
+
     def state_of(self, key: str) -> dict[str, Any]:
         """The state of one processor in this run (R8.1)."""
         states = self.data.processor_states
@@ -159,7 +166,7 @@ class RunScope:
         return self.trip.tripwire if self.trip is not None else tripwire
 
     async def check(self) -> None:
-        """Raise what ends the attempt: a recorded abort, after telling its ``on_violation`` (R6.10), or a failed task."""
+        """Raise a recorded abort, after telling its ``on_violation`` (R6.10), or the failure of a background task."""
         trip = self.trip
         if trip is None:
             if self.failure is not None:
@@ -174,18 +181,26 @@ class RunScope:
 
     async def emit(self, chunk: Chunk, start: int, message_id: str | None = None) -> None:
         """Send ``chunk`` through the stream hooks from ``start`` on, into the response and to the client (R9.3)."""
+        for ready in await self.show(chunk, start):
+            self.keep(ready, message_id)
+
+    async def show(self, chunk: Chunk, start: int) -> list[Chunk]:
+        """Send ``chunk`` through the stream hooks from ``start`` on and to the client; what is left of it."""
         if self.is_ended:
             _log.debug("run %s has ended; a %s chunk written to it is dropped", self.data.run_id, chunk.type)
-            return
+            return []
         chunk.run_id = chunk.run_id or self.data.run_id
         chunks = [chunk] if self.chain is None else await self.chain.send_through(chunk, start)
-        for ready in chunks:
-            if self.record is not None:
-                self.record(ready, message_id)
-            self.outbox.append(ready)
+        self.outbox += chunks
         self.attention = True
         if self.wake is not None:
             self.wake.set()
+        return chunks
+
+    def keep(self, chunk: Chunk, message_id: str | None) -> None:
+        """Put an emitted chunk into the response (R9.4, R9.6)."""
+        if self.record is not None:
+            self.record(chunk, message_id)
 
     def take(self) -> list[Chunk]:
         """The chunks that wait to be handed to the client; the outbox is empty afterwards."""
@@ -255,15 +270,23 @@ class RunScope:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def hook_failure(processor_id: str, hook: str, error: Exception) -> ProcessorError:
-    """The ``ProcessorError`` for an ordinary exception of a hook, with the original as its cause (R17.2)."""
+def hook_failure(processor_id: str, hook: str, error: Exception, step: WorkflowStep | None = None) -> ProcessorError:
+    """The ``ProcessorError`` for an ordinary exception of a hook, with the original as its cause (R16.9, R17.2)."""
     if isinstance(error, ProcessorError):
         return error
-    failure = ProcessorError(
-        f"processor {processor_id!r} failed in {hook}: {type(error).__name__}: {error}",
-        processor_id=processor_id,
-        hook=hook,
-    )
+    what = f"failed in {hook}: {type(error).__name__}: {error}"
+    failure: ProcessorError
+    if step is None:
+        failure = ProcessorError(f"processor {processor_id!r} {what}", processor_id=processor_id, hook=hook)
+    else:
+        failure = ProcessorWorkflowError(
+            f"step {step.step_id!r} of workflow {step.workflow_id!r} {what}",
+            code="PROCESSOR_WORKFLOW_FAILED",
+            workflow_id=step.workflow_id,
+            step_id=step.step_id,
+            processor_id=processor_id,
+            hook=hook,
+        )
     failure.__cause__ = error
     return failure
 

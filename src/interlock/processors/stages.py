@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from copy import copy
+from typing import Any, Protocol, Self
 
 from interlock.messages import MessageList
 from interlock.messages.parts import ToolInvocation
@@ -26,7 +27,20 @@ class Model(Protocol):
         ...
 
 
-class StepStage:
+class Stage:
+    """Base of the stages: how a branch of a workflow gets one of its own (R16.6)."""
+
+    __slots__ = ()
+
+    def fork(self, message_list: MessageList) -> Self:
+        """A stage for one branch, which works on ``message_list``; what hooks do in it does not reach this one."""
+        return copy(self)
+
+    def adopt(self, fork: Self) -> None:
+        """Take over what hooks decided in ``fork`` beside the messages and the values that their results replace."""
+
+
+class StepStage(Stage):
     """The settings of one attempt, which ``process_input_step`` may change (R2.12–R2.18)."""
 
     __slots__ = (
@@ -68,7 +82,7 @@ class StepStage:
         self.resolve_tools = resolve_tools
 
 
-class RequestStage:
+class RequestStage(Stage):
     """The prompt of one provider call, and a reply that replaces the call (R2.21)."""
 
     __slots__ = ("model", "prompt", "response")
@@ -79,7 +93,7 @@ class RequestStage:
         self.response: CachedStepResponse | None = None
 
 
-class ResponseStage:
+class ResponseStage(Stage):
     """A complete reply (section 2.5)."""
 
     __slots__ = ("chunks", "current", "from_cache", "model", "raw_response", "request", "warnings")
@@ -104,7 +118,7 @@ class ResponseStage:
         self.current = current
 
 
-class OutputStepStage:
+class OutputStepStage(Stage):
     """A complete reply to be judged, and what becomes of its tool calls (section 2.7, R19.7)."""
 
     __slots__ = ("current", "finish_reason", "provider_metadata", "refused", "text", "tool_calls", "usage")
@@ -128,8 +142,16 @@ class OutputStepStage:
         self.refused: dict[str, Any] = {}
         """Call id → the result that stands in for the execution."""
 
+    def fork(self, message_list: MessageList) -> Self:
+        twin = copy(self)
+        twin.refused = dict(self.refused)
+        return twin
 
-class ToolResultStage:
+    def adopt(self, fork: Self) -> None:
+        self.refused = fork.refused
+
+
+class ToolResultStage(Stage):
     """The result of one successful tool call (section 2.8).
 
     ``result`` is read from the message list whenever a hook has put one there, so that each processor of the chain sees
@@ -157,6 +179,11 @@ class ToolResultStage:
         self._raw = result
         self._message_list = message_list
 
+    def fork(self, message_list: MessageList) -> Self:
+        twin = copy(self)
+        twin._message_list = message_list
+        return twin
+
     def _recorded(self) -> ToolInvocation | None:
         part = self._message_list.find_tool_invocation(self.tool_call_id)
         return None if part is None else part.tool_invocation
@@ -181,7 +208,7 @@ class ToolResultStage:
         return recorded.error_text or "Tool execution failed"
 
 
-class ErrorStage:
+class ErrorStage(Stage):
     """A failed provider call, and what an error processor asks for (R2.33, R19.5)."""
 
     __slots__ = ("delay", "error", "message_id", "model", "resolve_model", "retry")
@@ -195,7 +222,7 @@ class ErrorStage:
         self.delay = 0.0
 
 
-class ResultStage:
+class ResultStage(Stage):
     """The outcome of the run (section 2.10)."""
 
     __slots__ = ("result",)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from interlock.chunks import Chunk, DataChunk, chunk_from_dict
 from interlock.errors import ProcessorReturnError, TripWire
@@ -34,6 +35,28 @@ class Link:
         self.parts = self.args.stream_parts
         self.wants_data = bool(getattr(owner.processor, "process_data_parts", False))
         self.flush = flush
+
+
+class Place(Protocol):
+    """What one entry of an array contributes to the chain, known before any run."""
+
+    def open(self, scope: RunScope) -> list[Link]:
+        """Its links for one run; always the same number."""
+        ...
+
+
+class ProcessorPlace:
+    """The place of one processor: its stream hook, its flush hook, or both."""
+
+    __slots__ = ("_flush", "_stream")
+
+    def __init__(self, stream: BoundProcessor | None, flush: BoundProcessor | None) -> None:
+        self._stream = stream
+        self._flush = flush
+
+    def open(self, scope: RunScope) -> list[Link]:
+        """One link."""
+        return [Link(self._stream, self._flush, scope)]
 
 
 class StreamChain:
@@ -70,7 +93,7 @@ class StreamChain:
             args = link.args
             args.part = chunk
             link.parts.append(chunk)
-            before = None if scope.observer is None else chunk.to_dict()
+            before = None if scope.observer is None or not args._bound.is_observed else chunk.to_dict()
             try:
                 result = link.call(args)
                 if link.is_async or (result is not None and hasattr(result, "__await__")):
@@ -114,7 +137,7 @@ class StreamChain:
             args.stream_parts = link.parts
             discard = reason in ("cancel", "tripwire")
             try:
-                result = link.flush.call_flush(args, reason)
+                result = link.flush.call(args, reason)
                 if hasattr(result, "__await__"):
                     result = await result
             except Exception as error:
@@ -146,10 +169,8 @@ class StreamChain:
 
     def _chunk_of(self, link: Link, item: Any, source: Chunk | None, hook: str) -> Chunk:
         if isinstance(item, Mapping):
-            try:
+            with contextlib.suppress(ValueError):
                 item = chunk_from_dict(_with_payload_defaults(dict(item), source))
-            except ValueError:
-                pass
         if not isinstance(item, Chunk):
             raise ProcessorReturnError(
                 f"processor {link.processor.id!r} returned {type(item).__name__} from {hook}; "
@@ -171,7 +192,7 @@ class StreamChain:
             _log.warning("processor %r failed in %s and fails open", link.processor.id, hook, exc_info=error)
             return chunk
         if self._scope.trip is None:
-            self._scope.failure = hook_failure(link.processor.id, hook, error)
+            self._scope.failure = hook_failure(link.processor.id, hook, error, link.args._bound.step)
         return None
 
     async def _stopped(self, link: Link) -> None:
@@ -197,6 +218,7 @@ class StreamChain:
             hook=HOOK,
             processor_id=link.processor.id,
             processor_index=link.args._bound.index,
+            executor=link.args._bound.executor,
             run_id=data.run_id,
             step_number=data.step_number,
             retry_count=data.retry_count,

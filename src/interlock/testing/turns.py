@@ -62,11 +62,8 @@ class Waitable(Protocol):
         ...
 
 
-Item = str | Chunk | Mapping[str, Any] | BaseException | type[BaseException] | Pause | Callable[[], Any] | Sequence[Any]
-"""One item of a turn that is given as a list; a list in the list counts as its items."""
-
-Turn = str | BaseException | Chunk | Mapping[str, Any] | Pause | Sequence[Item] | Callable[[ModelRequest], Any]
-"""What a model says in one call; see ``ScriptedModel``."""
+Turn = str | BaseException | Chunk | Mapping[str, Any] | Pause | Sequence[Any] | Callable[[ModelRequest], Any]
+"""What a model says in one call; see ``ScriptedModel`` for what a list may hold."""
 
 Event = Chunk | BaseException | type[BaseException] | Pause
 """A turn in full: chunks to yield, exceptions to raise, pauses."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..scenario import Call, Scenario
-from ..script import error_text, parsed_input, parts_of
-from .conversation import Message, Part, text_part
-from .course import STREAM_HOOK
+from ..script import parts_of
+from .chunks import from_script
+from .conversation import Message, Part
 from .dispatch import Dispatcher, Site
 from .hooks import HookFailure, ProviderFailure, Returned, step_result
+from .returns import reconcile
+from .tool_phase import ToolPhase
 
 Facts = dict[str, Any]
 
@@ -53,6 +55,8 @@ class Attempt:
         self.open_spans: list[Part] = []
         self.settings: Facts = {}
         self.cause = ""
+        """The divergence by which the chunks exist: those of a replay do not reach the reference's hooks."""
+        self.tools = ToolPhase(self)
 
     def run(self) -> bool:
         """Go through the step; whether the loop goes on after it.
@@ -64,8 +68,9 @@ class Attempt:
         self._stream(self._request())
         self._response()
         self._output_step()
-        outcomes = self._tools()
-        goes_on = outcomes > 0 and self.step.reason not in _STOPPING and self.hooks.status.accepted + 1 < self.step_limit
+        outcomes = self.tools.run()
+        is_last = self.hooks.status.accepted + 1 >= self.step_limit
+        goes_on = outcomes > 0 and self.step.reason not in _STOPPING and not is_last
         self.send({"type": "step-finish", "reason": self.step.reason, "isContinued": goes_on})
         return goes_on
 
@@ -105,7 +110,7 @@ class Attempt:
 
     def _apply_step(self, returned: Any, stage: list[Message]) -> None:
         if not isinstance(returned, Mapping):
-            self.hooks_reconcile(returned, stage, "input")
+            reconcile(self.hooks, returned, stage, "input")
             return
         if "messages" in returned and "messageList" in returned:
             raise HookFailure("")
@@ -119,13 +124,9 @@ class Attempt:
             kept = {name: value for name, value in kept.items() if value is not None}
             self.settings["modelSettings"] = {**kept, **returned["modelSettings"]}
         if returned.get("messages") is not None:
-            self.hooks_reconcile(returned["messages"], stage, "input")
+            reconcile(self.hooks, returned["messages"], stage, "input")
         if "systemMessages" in returned:
             self.hooks.conversation.system = list(returned["systemMessages"])
-
-    def hooks_reconcile(self, returned: Any, stage: list[Message], source: str) -> None:
-        """Apply a returned list of messages, or refuse what may not be returned."""
-        reconcile(self.hooks, returned, stage, source)
 
     def _request(self) -> list[Facts]:
         """What is streamed: the script's next entry, or a cached response.
@@ -153,7 +154,7 @@ class Attempt:
         parts = parts_of(entry, joins_text=not self.call.is_stream)
         if any(part.get("delta") == "" for part in parts):
             hooks.course.marks.add("empty-delta")
-        return [_from_script(part) for part in parts if part["type"] != "stream-start"]
+        return [from_script(part) for part in parts if part["type"] != "stream-start"]
 
     def _start(self, chunk: Facts) -> None:
         left = self.hooks.through(chunk, cause=self.cause)
@@ -184,7 +185,7 @@ class Attempt:
         course.call_settings.append(self._call_settings())
         return self.world.script.next_entry()
 
-    def _offered(self) -> list[str]:
+    def offered(self) -> list[str]:
         active = self.settings["activeTools"]
         return [name for name in self.settings["tools"] if active is None or name in active]
 
@@ -193,8 +194,8 @@ class Attempt:
         choice = settings["toolChoice"] if settings["toolChoice"] is not None else "auto"
         if choice == "none":
             facts["toolChoice"] = "none"
-        elif self._offered():
-            facts |= {"toolChoice": choice, "tools": self._offered()}
+        elif self.offered():
+            facts |= {"toolChoice": choice, "tools": self.offered()}
         facts |= {name: value for name, value in settings["modelSettings"].items() if name not in _KEPT_SETTINGS}
         if settings["providerOptions"]:
             facts["providerOptions"] = settings["providerOptions"]
@@ -221,7 +222,7 @@ class Attempt:
 
     def _pass(self, chunk: Facts) -> None:
         if chunk["type"] == "tool-result":
-            chunk = self._provider_result(chunk)
+            chunk = self.tools.provider_result(chunk)
         left = self.hooks.through(chunk, cause=self.cause)
         if left is None:
             return
@@ -287,14 +288,15 @@ class Attempt:
         """Put the finished parts into the response message; spans still open are closed with what they have."""
         for span in list(self.open_spans):
             self._close(span["type"])
-        self._flush()
+        self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         status, conversation = self.hooks.status, self.hooks.conversation
         parts, status.buffer = status.buffer, []
         if not parts:
             return
-        if not any(part.get("attempt") == status.attempt for message in conversation.messages for part in message.parts):
+        made = (part for message in conversation.messages for part in message.parts)
+        if not any(part.get("attempt") == status.attempt for part in made):
             conversation.open_step(status.attempt)
         for part in parts:
             conversation.add_part(part)
@@ -328,7 +330,8 @@ class Attempt:
             "chunkText": "".join(chunk["text"] for chunk in shown if chunk["type"] == "text-delta"),
         }
         for place, spec in hooks.having("input", "processLLMResponse"):
-            site = Site(facts=facts, model=self.settings["model"], chunks=self.survivors, cause="D41" if is_cached else "")
+            cause = "D41" if is_cached else ""
+            site = Site(facts=facts, model=self.settings["model"], chunks=self.survivors, cause=cause)
             hooks.call(spec, "processLLMResponse", place, site, Returned.NOTHING)
 
     def _output_step(self) -> None:
@@ -356,85 +359,6 @@ class Attempt:
         own = (part for part in parts if part["type"] == "text" and part.get("attempt") == self.hooks.status.attempt)
         return "".join(part["text"] for part in own)
 
-    # -- tools -----------------------------------------------------------------------------------------------------
-
-    def _tools(self) -> int:
-        """Execute the step's local calls, then handle their outcomes in order (R10.2); how many there were."""
-        hooks = self.hooks
-        attempt = hooks.status.attempt
-        calls = [
-            part
-            for message in hooks.conversation.messages
-            for part in message.tools
-            if part.get("attempt") == attempt and part["state"] == "call" and not part["provider"]
-        ]
-        outcomes = [self._execute(part) for part in calls]
-        for part, (result, error) in zip(calls, outcomes, strict=True):
-            if error is not None:
-                part |= {"state": "output-error", "error": error}
-                said = describe(error, self.scenario)
-                self.send({"type": "tool-error", "toolName": part["name"], "error": said})
-                continue
-            result = self._tool_result(part["id"], part["name"], part["args"], result, is_local=True)
-            self.step.results.append(result)
-            self.send({"type": "tool-result", "toolName": part["name"], "result": result})
-        return len(calls)
-
-    def _execute(self, part: Part) -> tuple[Any, str | None]:
-        """The result of a call, or the text of its error."""
-        name, hooks = part["name"], self.hooks
-        tool = self.world.tools.get(name)
-        if tool is None or name not in self._offered() or self.settings["toolChoice"] == "none":
-            if tool is not None:
-                hooks.course.depart("D74")
-            return None, ""
-        if not isinstance(part["args"], dict):
-            return None, ""
-        hooks.log("@tool", "execute", {"toolName": name, "args": part["args"]})
-        try:
-            for chunk in tool.get("emits") or ():
-                hooks.emit_data(dict(chunk), 0)
-        except HookFailure as failure:
-            return None, str(failure)
-        result = self.world.tool_result(name)
-        if "throws" in tool:
-            return None, tool["throws"]
-        if result is None:
-            hooks.course.depart("D73")
-        return result, None
-
-    def _provider_result(self, chunk: Facts) -> Facts:
-        self._flush()
-        part = self.hooks.conversation.tool_part(chunk["_id"])
-        args = None if part is None else part["args"]
-        same_stream = part is not None and part.get("attempt") == self.hooks.status.attempt
-        result = self._tool_result(chunk["_id"], chunk["toolName"], args, chunk["result"], is_local=False)
-        if result != chunk["result"] and same_stream:
-            self.hooks.course.marks.add("provider-result-replaced")
-        self.step.results.append(result)
-        return chunk | {"result": result}
-
-    def _tool_result(self, call_id: str, name: str, args: Any, result: Any, *, is_local: bool) -> Any:
-        """The ``processToolResult`` chain, then recording the result (R10.7)."""
-        hooks = self.hooks
-        for place, spec in hooks.having("output", "processToolResult"):
-            facts = {"toolName": name, "args": args, "result": result} | ({} if is_local else {"providerExecuted": True})
-            if args is None:
-                del facts["args"]
-            site = Site(facts=facts, call_id=call_id, is_local_tool=is_local)
-            call = hooks.call(spec, "processToolResult", place, site, Returned.SAME_LIST)
-            if call.returned == []:
-                hooks.course.depart("D60")
-            else:
-                reconcile(hooks, call.returned, call.messages, "response")
-            part = hooks.conversation.tool_part(call_id)
-            if part is not None and part["state"] == "result":
-                result = part["result"]
-        part = hooks.conversation.tool_part(call_id)
-        if part is not None:
-            part |= {"state": "result", "result": result}
-        return result
-
 
 @dataclass
 class _Stage:
@@ -453,72 +377,3 @@ class _Stage:
 
 
 _COUNTS = ("inputTokens", "outputTokens", "totalTokens")
-
-
-def reconcile(hooks: Dispatcher, returned: Any, stage: list[Message], source: str) -> None:
-    """Apply what a message hook returned (R2.8, R2.28).
-
-    Raises:
-        HookFailure: it returned another list.
-    """
-    if returned is Returned.FOREIGN_LIST:
-        raise HookFailure("")
-    if isinstance(returned, Mapping):
-        reconcile(hooks, returned["messages"], stage, source)
-        hooks.conversation.system = list(returned["systemMessages"])
-    if not isinstance(returned, list):
-        return
-    known = {message.id for message in stage}
-    if any(message.id not in known for message in returned[:-1]) and any(message.id in known for message in returned):
-        hooks.course.marks.add("new-message-placed")
-    for message in returned:
-        if message.id not in known and source == "response":
-            for part in message.parts:
-                part.setdefault("attempt", hooks.status.attempt)
-    hooks.conversation.reconcile(returned, stage, source)
-
-
-def describe(error: str, scenario: Scenario) -> Facts:
-    """An error in recorded form: by its message, if that is a text of the scenario."""
-    if error in scenario.strings:
-        return {"message": error}
-    return {"mentions": [text for text in scenario.strings if text in error]}
-
-
-def mentions(failure: HookFailure) -> Facts:
-    """The failure of a hook in recorded form: it is wrapped, so only what it quotes counts."""
-    return {"mentions": [str(failure)] if str(failure) else []}
-
-
-def _from_script(part: Mapping[str, Any]) -> Facts:
-    """A stream part of the script in the form that the simulation streams."""
-    return dict(_script_facts(part))
-
-
-def _script_facts(part: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    kind = part["type"]
-    yield "type", _NAMES.get(kind, kind)
-    match kind:
-        case "text-delta" | "reasoning-delta":
-            yield "text", part["delta"]
-        case "tool-call":
-            yield from {"toolName": part["toolName"], "args": parsed_input(part), "_id": part["toolCallId"]}.items()
-        case "tool-result":
-            yield from {"toolName": part["toolName"], "result": part["result"], "_id": part["toolCallId"]}.items()
-        case "source" if "url" in part:
-            yield "url", part["url"]
-        case "file":
-            yield "mediaType", part["mediaType"]
-        case "error":
-            yield "_error", error_text(part)
-        case "finish":
-            yield from {"reason": part["finishReason"], "usage": part.get("usage") or {}}.items()
-    if part.get("providerExecuted"):
-        yield "providerExecuted", True
-
-
-_NAMES = {
-    "tool-input-start": "tool-call-input-streaming-start",
-    "tool-input-delta": "tool-call-delta",
-    "tool-input-end": "tool-call-input-streaming-end",
-}

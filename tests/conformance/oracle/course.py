@@ -44,6 +44,18 @@ class Departure:
     chunks: int
     prompts: int
 
+    def place(self, of: str, *, is_stream: bool = False) -> int:
+        """Where in the oracle's list of such facts the other course begins."""
+        match of:
+            case "hooks":
+                return self.stream_records if is_stream else self.other_records
+            case "chunks":
+                return self.chunks
+            case "prompts":
+                return self.prompts
+            case _:
+                return 0
+
 
 @dataclass
 class CallCourse:

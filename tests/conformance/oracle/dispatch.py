@@ -67,7 +67,7 @@ class Site:
 class Dispatcher:
     """The hooks of one call."""
 
-    def __init__(self, scenario: Scenario, call: Call, invocations: Counter[Any], saved: dict[str, list[Facts]]) -> None:
+    def __init__(self, scenario: Scenario, call: Call, invocations: Counter[Any], saved: dict[str, Any]) -> None:
         self.course = CallCourse()
         self.status = Status()
         self.conversation = Conversation([])
@@ -78,7 +78,8 @@ class Dispatcher:
         self._saved = saved
         self._states: dict[str, Facts] = {}
         self._stream_parts: Counter[Any] = Counter()
-        self.arrays = {kind: _chosen(call.arrays.get(kind, array), self.context) for kind, array in scenario.arrays.items()}
+        arrays = {kind: call.arrays.get(kind, array) for kind, array in scenario.arrays.items()}
+        self.arrays = {kind: _chosen(array, self.context) for kind, array in arrays.items()}
         self._keys = _state_keys(self.arrays)
         if any("#" in key for key in self._keys.values()):
             self.course.marks.add("same-id")
@@ -278,8 +279,9 @@ class Dispatcher:
         if not chunk["type"].startswith("data-") or chunk["type"] == "data-":
             self.course.depart("D31")
             raise HookFailure("")
-        chunk = {"type": chunk["type"], "data": chunk.get("data")} | ({"transient": True} if chunk.get("transient") else {})
-        left = self.through(chunk, start, cause)
+        written = {"type": chunk["type"], "data": chunk.get("data")}
+        written |= {"transient": True} if chunk.get("transient") else {}
+        left = self.through(written, start, cause)
         if left is None:
             return
         if not left.get("transient"):

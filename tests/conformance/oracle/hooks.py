@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from ..scenario import ProcessorSpec
+from .chunks import from_payload
 from .conversation import Conversation, Message, edited, text_part
 
 Facts = dict[str, Any]
@@ -253,24 +254,3 @@ _OPERATIONS: dict[str, Callable[[HookCall, Op], None]] = {
     "throw": _throw,
     "pass": lambda call, op: None,
 }
-
-
-def from_payload(chunk: Op) -> Facts:
-    """A cached chunk in the form that the simulation streams."""
-    payload = chunk.get("payload") or {}
-    facts: Facts = {"type": chunk["type"]}
-    match chunk["type"]:
-        case "text-delta" | "reasoning-delta":
-            facts["text"] = payload["text"]
-        case "tool-call":
-            facts |= {"toolName": payload["toolName"], "args": payload.get("args"), "_id": payload["toolCallId"]}
-        case "tool-result":
-            facts |= {"toolName": payload["toolName"], "result": payload.get("result"), "_id": payload["toolCallId"]}
-        case "source":
-            facts |= {"url": payload["url"]} if "url" in payload else {}
-        case "file":
-            facts["mediaType"] = payload["mimeType"]
-        case "finish":
-            facts["reason"] = payload["stepResult"]["reason"]
-            facts["usage"] = (payload.get("output") or {}).get("usage") or {}
-    return facts | ({"providerExecuted": True} if payload.get("providerExecuted") else {})

@@ -9,11 +9,13 @@ from typing import Any
 
 from ..scenario import Call, Scenario
 from ..script import Script
-from .attempt import Attempt, Facts, Step, describe, mentions, reconcile
+from .attempt import Attempt, Facts, Step
 from .conversation import Conversation, Message, stored_facts, text_part
 from .course import STREAM_HOOK, CallCourse, Course
+from .describe import describe, mentions
 from .dispatch import Dispatcher, Site
 from .hooks import Abort, HookFailure, ProviderFailure, Returned
+from .returns import reconcile
 
 DEFAULT_STEPS = 5
 DEFAULT_RETRIES = 10
@@ -220,7 +222,7 @@ class CallRun:
         return True
 
     def _note_reference_hooks(self) -> None:
-        """The reference runs the output step of a failed attempt; a rule that does something there changes its course."""
+        """The reference runs the output step of a failed attempt, where a rule may change its course."""
         hooks = self.hooks
         for _, spec in hooks.having("output", "processOutputStep"):
             if any(rule.do and not rule.when for rule in spec.hooks["processOutputStep"]):
@@ -253,7 +255,8 @@ class CallRun:
                 if part["state"] == "call" and part.get("attempt") == hooks.status.attempt:
                     part |= {"state": "output-error", "error": "not executed"}
             attempt.send({"type": "step-finish", "reason": "error", "isContinued": False})
-        text = self._process_output_result(reason)
+        partial = attempt.step.text if failure is not None else ""
+        text = self._process_output_result(reason, self.text + partial)
         if self.scenario.has_memory:
             self._save(failure)
         hooks.to_client({"type": "finish", "reason": reason, "usage": self.usage})
@@ -264,8 +267,8 @@ class CallRun:
         else:
             self.course.error = {"raised": True} | describe(str(failure), self.scenario)
 
-    def _process_output_result(self, reason: str) -> str:
-        """Run the hook; the run's text after it (R2.35)."""
+    def _process_output_result(self, reason: str, reached: str) -> str:
+        """Run the hook; the run's text after it (R2.35), which is ``reached`` if the hook changed nothing."""
         hooks, text = self.hooks, self.text
         before = self.conversation.response_text()
         steps = [
@@ -290,7 +293,7 @@ class CallRun:
             reconcile(hooks, call.returned, call.messages, "response")
         after = self.conversation.response_text()
         if after == before:
-            return text
+            return reached
         if self.listed:
             self.listed[-1] = after
         return after

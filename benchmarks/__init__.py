@@ -1,0 +1,1 @@
+"""What interlock costs, measured beside a hand-written loop that does the same work."""

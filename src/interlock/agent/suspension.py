@@ -1,0 +1,58 @@
+"""A step that waits for somebody, and what it is resumed with (R12.36–R12.39)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from interlock.chunks import Chunk
+from interlock.errors import RunStateError
+from interlock.processors import StepResult
+
+
+class SuspendedStep(msgspec.Struct, kw_only=True):
+    """The step at which a run was suspended: its reply is complete, some of its calls have no outcome yet."""
+
+    step: StepResult
+    finish_reason: str
+    waiting: dict[str, Chunk]
+    """Call id → the ``tool-call-approval`` or ``tool-call-suspended`` chunk that told of it."""
+    resolved: int = 0
+    """Calls of the step that have an outcome."""
+    base_parts: int = 0
+    """How many parts the response message had before the step."""
+
+    def pick(self, tool_call_id: str | None) -> str:
+        """The waiting call that is meant; the only one if none is named.
+
+        Raises:
+            RunStateError: no such call waits, or several do and none was named.
+        """
+        waiting = ", ".join(self.waiting) or "none"
+        if tool_call_id is None:
+            if len(self.waiting) != 1:
+                raise RunStateError(f"name the tool call that is meant; waiting: {waiting}")
+            return next(iter(self.waiting))
+        if tool_call_id not in self.waiting:
+            raise RunStateError(f"tool call {tool_call_id!r} does not wait for anybody; waiting: {waiting}")
+        return tool_call_id
+
+    def needs_approval(self, tool_call_id: str) -> bool:
+        """Whether the call waits for approval, not for data."""
+        return self.waiting[tool_call_id].type == "tool-call-approval"
+
+
+class Resumption(msgspec.Struct, kw_only=True):
+    """What somebody decided about one waiting call."""
+
+    tool_call_id: str | None = None
+    """``None`` means the only one that waits."""
+    is_approved: bool | None = None
+    """The answer to a request for approval; ``None`` for a call that waits for data."""
+    reason: str | None = None
+    """Why it was declined; the model is told."""
+    args: Any = None
+    """Arguments in place of the model's own; ``None`` keeps these."""
+    data: Any = None
+    """What the tool gets as ``resume_data``."""

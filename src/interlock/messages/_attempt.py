@@ -1,0 +1,152 @@
+"""What response messages were before an attempt, so that a rejected attempt can be taken out again (R7.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from interlock.messages._copying import copy_data
+from interlock.messages._merge import find_call, pending_tool_invocations
+from interlock.messages._timeline import Source, Timeline
+from interlock.messages.parts import Message, ToolInvocation, ToolInvocationPart, part_from_dict
+
+
+class _Before(msgspec.Struct):
+    """One message before the attempt."""
+
+    source: Source
+    size: int
+    """Number of its parts."""
+    steps: int
+    """Number of ``step-start`` parts among them."""
+    pending: dict[str, ToolInvocationPart]
+    """Copies of the calls that had no outcome, by call id."""
+    content: str | None
+    metadata: dict[str, Any] | None
+    mirror: list[dict[str, Any]] | None
+
+
+class Attempt:
+    """A snapshot of the messages that an attempt may add to. Plain data, keyed by message id."""
+
+    __slots__ = ("_before", "has_opened")
+
+    def __init__(self) -> None:
+        self._before: dict[str, _Before] = {}
+        self.has_opened = False
+        """Whether the attempt has put its ``step-start`` or its first parts into the list."""
+
+    @classmethod
+    def begin(cls, timeline: Timeline) -> Attempt:
+        """Take the snapshot: response messages, and the assistant message that a response may be merged into."""
+        attempt = cls()
+        for message in timeline.of_source("response"):
+            attempt.remember(message, "response")
+        newest = timeline.newest
+        if newest is not None and newest.role == "assistant":
+            attempt.remember(newest, timeline.source_of(newest))
+        return attempt
+
+    def remember(self, message: Message, source: Source | None) -> None:
+        """Note what a message is before the attempt changes it, once."""
+        if source is None or message.id in self._before:
+            return
+        content = message.content
+        self._before[message.id] = _Before(
+            source=source,
+            size=len(content.parts),
+            steps=sum(part.type == "step-start" for part in content.parts),
+            pending={part.tool_invocation.tool_call_id: copy_data(part) for part in pending_tool_invocations(message)},
+            content=content.content,
+            metadata=None if content.metadata is None else dict(content.metadata),
+            mirror=None if content.tool_invocations is None else list(content.tool_invocations),
+        )
+
+    def knows(self, message: Message) -> bool:
+        """Whether the message was there before the attempt."""
+        return message.id in self._before
+
+    def size_of(self, message: Message) -> int:
+        """How many parts the message had before the attempt."""
+        before = self._before.get(message.id)
+        return 0 if before is None else min(before.size, len(message.content.parts))
+
+    def undo(self, timeline: Timeline) -> None:
+        """Take out what response messages gained, and put pending calls back to what they were."""
+        timeline.remove([message for message in timeline.of_source("response") if message.id not in self._before])
+        for message_id, before in self._before.items():
+            message = timeline.find(message_id)
+            if message is None:
+                continue
+            content = message.content
+            timeline.touch(message)
+            del content.parts[_cut(message, before) :]
+            for call_id, kept in before.pending.items():
+                part = find_call(content.parts, call_id)
+                if part is not None:
+                    _put_back(part, kept)
+            content.content, content.metadata, content.tool_invocations = before.content, before.metadata, before.mirror
+            timeline.set_source(message, before.source)
+        self.has_opened = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, for ``from_dict``."""
+        return {
+            "hasOpened": self.has_opened,
+            "before": {
+                message_id: {
+                    "source": before.source,
+                    "size": before.size,
+                    "steps": before.steps,
+                    "pending": [part.to_dict() for part in before.pending.values()],
+                    "content": before.content,
+                    "metadata": copy_data(before.metadata),
+                    "toolInvocations": copy_data(before.mirror),
+                }
+                for message_id, before in self._before.items()
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Attempt:
+        """Read the JSON form."""
+        attempt = cls()
+        attempt.has_opened = data["hasOpened"]
+        for message_id, before in data["before"].items():
+            pending = [part for part in map(part_from_dict, before["pending"]) if isinstance(part, ToolInvocationPart)]
+            attempt._before[message_id] = _Before(
+                source=before["source"],
+                size=before["size"],
+                steps=before["steps"],
+                pending={part.tool_invocation.tool_call_id: part for part in pending},
+                content=before["content"],
+                metadata=copy_data(before["metadata"]),
+                mirror=copy_data(before["toolInvocations"]),
+            )
+        return attempt
+
+
+def _cut(message: Message, before: _Before) -> int:
+    """Where the attempt's parts begin.
+
+    Hooks may have replaced, edited or removed parts meanwhile. The ``step-start`` that opened the attempt is the border
+    that survives most of this; without one, the number of parts is.
+    """
+    steps = 0
+    for position, part in enumerate(message.content.parts):
+        if part.type == "step-start":
+            steps += 1
+            if steps > before.steps:
+                return position
+    return before.size
+
+
+def _put_back(part: ToolInvocationPart, kept: ToolInvocationPart) -> None:
+    invocation: ToolInvocation = copy_data(kept.tool_invocation)
+    current = part.tool_invocation
+    for name in current.__struct_fields__:
+        setattr(current, name, getattr(invocation, name))
+    for name in ("provider_executed", "title", "preliminary", "provider_metadata"):
+        setattr(part, name, copy_data(getattr(kept, name)))

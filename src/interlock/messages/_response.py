@@ -1,0 +1,110 @@
+"""What a run adds to its response while it goes on (R3.17 to R3.19, R4.7, R9.4 to R9.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from interlock.messages._attempt import Attempt
+from interlock.messages._merge import can_merge, fold_parts
+from interlock.messages._timeline import Timeline
+from interlock.messages.parts import (
+    DataPart,
+    Message,
+    MessageContent,
+    Part,
+    ReasoningPart,
+    StepStartPart,
+    TextPart,
+    ToolInvocationPart,
+)
+from interlock.messages.text import well_formed, well_formed_data
+
+
+def append_response(
+    timeline: Timeline, attempt: Attempt | None, parts: Sequence[Part], message_id: str, model: str | None
+) -> Message:
+    """Put an attempt's parts into the response message; the message."""
+    for part in parts:
+        _mend(part)
+    message = _target(timeline, message_id)
+    content = message.content
+    timeline.touch(message, max(0, len(content.parts) - 1))
+    if attempt is None or not attempt.has_opened:
+        _open_step(timeline, attempt, message, parts, model)
+    if attempt is not None:
+        attempt.remember(message, timeline.source_of(message))
+        attempt.has_opened = True
+    timeline.set_source(message, "response")
+    fold_parts(content.parts, parts)
+    texts = [part.text for part in parts if part.__class__ is TextPart and part.type == "text"]  # type: ignore[attr-defined]
+    if texts:
+        content.content = "\n".join(texts)
+    return message
+
+
+def append_data_part(timeline: Timeline, attempt: Attempt | None, part: DataPart, message_id: str | None) -> Message:
+    """Put a data part into the message of that id, or into the current response message; the message."""
+    known = timeline.find(message_id) if message_id is not None else _current_response(timeline)
+    message = known or _new_response(timeline, message_id or "")
+    source = timeline.source_of(message)
+    if attempt is not None and known is not None:
+        attempt.remember(message, source)
+    timeline.append_part(message, part)
+    if source == "memory":
+        # What nobody saves again would be lost.
+        timeline.set_source(message, "response" if message.role == "assistant" else "input")
+    elif source == "input" and message.role == "assistant":
+        timeline.set_source(message, "response")
+    return message
+
+
+def _target(timeline: Timeline, message_id: str) -> Message:
+    """The last message if a response may be folded into it, else a new one."""
+    latest = timeline.newest
+    if latest is not None and latest.role == "assistant":
+        incoming = Message(
+            role="assistant", content=MessageContent(parts=[]), id=message_id, thread_id=timeline.thread_id
+        )
+        if can_merge(latest, incoming) and timeline.source_of(latest) != "context":
+            return latest
+    return _new_response(timeline, message_id)
+
+
+def _new_response(timeline: Timeline, message_id: str) -> Message:
+    """A new message at the end; it never takes the id, and so the place, of another one."""
+    is_free = timeline.find(message_id) is None
+    message = Message(role="assistant", content=MessageContent(parts=[]), id=message_id if is_free else "")
+    timeline.complete(message)
+    timeline.insert(message, "response")
+    return message
+
+
+def _current_response(timeline: Timeline) -> Message | None:
+    responses = [message for message in timeline.of_source("response") if message.role == "assistant"]
+    return responses[-1] if responses else None
+
+
+def _open_step(
+    timeline: Timeline, attempt: Attempt | None, message: Message, parts: Sequence[Part], model: str | None
+) -> None:
+    """Put a ``step-start`` before the attempt's parts if there are others before them (R3.19)."""
+    held = message.content.parts
+    # Data that was written while the reply was streamed is there already, and belongs to the new step.
+    size = len(held) if attempt is None else attempt.size_of(message)
+    if attempt is not None and size and not attempt.knows(message):
+        size = 0
+    if size and held[size - 1].type != "step-start" and parts[0].type != "step-start":
+        timeline.touch(message, size - 1)
+        held.insert(size, StepStartPart(model=model))
+
+
+def _mend(part: Part) -> None:
+    """Streams break characters in two; what is stored and sent must be whole."""
+    if isinstance(part, TextPart):
+        part.text = well_formed(part.text)
+    elif isinstance(part, ReasoningPart):
+        part.reasoning = well_formed(part.reasoning)
+    elif isinstance(part, ToolInvocationPart):
+        invocation = part.tool_invocation
+        invocation.args = well_formed_data(invocation.args)
+        invocation.result = well_formed_data(invocation.result)

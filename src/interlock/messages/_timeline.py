@@ -1,0 +1,280 @@
+"""The messages of a list in order of time, each of one source, with unique ids (R3.2, R3.12 to R3.14)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from operator import attrgetter, le
+from typing import Literal
+
+from interlock._ids import new_id
+from interlock.messages.parts import Message, Part
+
+Source = Literal["input", "response", "memory", "context"]
+
+SOURCES: tuple[Source, ...] = ("input", "response", "memory", "context")
+_MESSAGE_ROLES = frozenset({"user", "assistant", "signal"})
+_TICK = timedelta(milliseconds=1)
+_created_at = attrgetter("created_at")
+
+Change = tuple[int, int]
+"""Position of a message and of a part in it: everything before is as it was."""
+_NO_CHANGE: Change = (2**62, 0)
+
+
+class Timeline:
+    """Sorted by ``created_at``, ties in order of insertion.
+
+    Args:
+        thread_id: Given to messages that have none.
+        resource_id: Given to messages that have none.
+        generate_id: Makes ids for messages that have none.
+    """
+
+    __slots__ = (
+        "_by_id",
+        "_change",
+        "_former",
+        "_members",
+        "generate_id",
+        "is_exposed",
+        "items",
+        "orphans",
+        "resource_id",
+        "thread_id",
+    )
+
+    def __init__(self, thread_id: str | None, resource_id: str | None, generate_id: Callable[[], str] | None) -> None:
+        self.thread_id = thread_id
+        self.resource_id = resource_id
+        self.generate_id = generate_id or new_id
+        self.items: list[Message] = []
+        self.is_exposed = False
+        """Whether somebody outside may hold messages of the list, and edit them in place."""
+        self.orphans: dict[str, Message] = {}
+        """Call id → the message made of a tool result whose call is not in the list (R3.5)."""
+        self._by_id: dict[str, Message] = {}
+        # Keyed by identity, because an id can be edited in place.
+        self._members: dict[Source, dict[int, Message]] = {source: {} for source in SOURCES}
+        self._former: dict[str, Source] = {}
+        self._change: Change = _NO_CHANGE
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> Message | None:
+        """The last message."""
+        return self.items[-1] if self.items else None
+
+    def find(self, message_id: str) -> Message | None:
+        """The message of that id."""
+        return self._by_id.get(message_id)
+
+    def source_of(self, message: Message) -> Source | None:
+        """The source of this very object; ``None`` if it is not in the list."""
+        key = id(message)
+        for source, members in self._members.items():
+            if key in members:
+                return source
+        return None
+
+    def last_source(self, message_id: str) -> Source | None:
+        """The source of the message of that id, or the one it had when it was removed."""
+        message = self._by_id.get(message_id)
+        return self._former.get(message_id) if message is None else self.source_of(message)
+
+    def of_source(self, source: Source) -> list[Message]:
+        """The messages of one source, in order. Costs as much as the list is long behind the first of them."""
+        members = self._members[source]
+        wanted = len(members)
+        if wanted == len(self.items):
+            return list(self.items)
+        found: list[Message] = []
+        for message in reversed(self.items):
+            if len(found) == wanted:
+                break
+            if id(message) in members:
+                found.append(message)
+        found.reverse()
+        return found
+
+    def position(self, message: Message) -> int:
+        """Where this very object is, sought from the newest; -1 if it is not in the list."""
+        items = self.items
+        for position in range(len(items) - 1, -1, -1):
+            if items[position] is message:
+                return position
+        return -1
+
+    def take_change(self) -> Change:
+        """From where on the list changed since this was last asked."""
+        change, self._change = self._change, _NO_CHANGE
+        return change
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def complete(self, message: Message) -> None:
+        """Fill in what the message has not: id, date, thread, resource (R3.5, R3.12, R3.13)."""
+        if not message.id:
+            message.id = self.generate_id()
+        moment = message.created_at
+        if moment is None:
+            message.created_at = self.next_time()
+        elif moment.tzinfo is None:
+            message.created_at = moment.replace(tzinfo=UTC)
+        self.place_in_thread(message)
+
+    def place_in_thread(self, message: Message) -> None:
+        """Fill in thread and resource (R3.5)."""
+        if message.thread_id is None:
+            message.thread_id = self.thread_id
+        if message.resource_id is None:
+            message.resource_id = self.resource_id
+
+    def next_time(self) -> datetime:
+        """Now, or a millisecond after the newest message (R3.13). JSON has milliseconds, so nothing finer."""
+        now = datetime.now(UTC)
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        newest = self.items[-1].created_at if self.items else None
+        return now if newest is None else max(now, newest + _TICK)
+
+    def insert(self, message: Message, source: Source, position: int | None = None) -> None:
+        """Put a complete message at its time, or at ``position``, which must fit its time."""
+        items = self.items
+        if position is None:
+            if not items or message.created_at >= items[-1].created_at:  # type: ignore[operator]  # complete
+                position = len(items)
+            else:
+                position = bisect_right(items, message.created_at, key=_created_at)  # type: ignore[type-var]  # complete
+        items.insert(position, message)
+        self._by_id[message.id] = message
+        self._members[source][id(message)] = message
+        self._note(position, 0)
+
+    def extend(self, batch: list[Message], source: Source, *, merge: bool) -> bool:
+        """Take in a whole batch at once, if nothing in it needs a closer look; otherwise do nothing.
+
+        A closer look is needed for anything but new, dated, sorted user and assistant messages that merge with nothing.
+        """
+        if not batch or set(map(type, batch)) != {Message} or self.orphans:
+            return False
+        roles = [message.role for message in batch]
+        if not _MESSAGE_ROLES.issuperset(roles) or (merge and source != "memory" and self._may_merge(roles)):
+            return False
+        by_id = {message.id: message for message in batch}
+        if len(by_id) != len(batch) or "" in by_id or not self._by_id.keys().isdisjoint(by_id):
+            return False
+        position = self._place_of([message.created_at for message in batch])
+        if position is None:
+            return False
+        if self.thread_id is not None or self.resource_id is not None:
+            for message in batch:
+                self.place_in_thread(message)
+        self.items[position:position] = batch
+        self._by_id.update(by_id)
+        self._members[source].update(zip(map(id, batch), batch, strict=True))
+        self._note(position, 0)
+        return True
+
+    def swap(self, old: Message, new: Message, source: Source) -> None:
+        """Put ``new`` in the place of ``old``; it moves if it has a date that does not fit there (R3.15)."""
+        position = self.position(old)
+        if new.created_at is None:
+            new.created_at = old.created_at
+        new.id = new.id or old.id
+        self.complete(new)
+        self._forget(old)
+        if new.created_at == old.created_at or self.fits(position, new.created_at):  # type: ignore[arg-type]  # complete
+            self.items[position] = new
+            self._by_id[new.id] = new
+            self._members[source][id(new)] = new
+            self._note(position, 0)
+        else:
+            del self.items[position]
+            self._note(position, 0)
+            self.insert(new, source)
+
+    def fits(self, position: int, moment: datetime) -> bool:
+        """Whether the message at ``position`` could have that date."""
+        items = self.items
+        after = items[position + 1].created_at if position + 1 < len(items) else None
+        before = items[position - 1].created_at if position else None
+        return (before is None or before <= moment) and (after is None or moment <= after)
+
+    def remove(self, messages: Iterable[Message]) -> list[Message]:
+        """Remove these very objects; those that were in the list are returned in its order."""
+        doomed = {id(message) for message in messages}
+        removed = [message for message in self.items if id(message) in doomed] if doomed else []
+        if removed:
+            self._note(self.position(removed[0]), 0)
+            self.items = [message for message in self.items if id(message) not in doomed]
+            for message in removed:
+                self._forget(message)
+        return removed
+
+    def set_source(self, message: Message, source: Source) -> None:
+        """Move a message to another source."""
+        for members in self._members.values():
+            members.pop(id(message), None)
+        self._members[source][id(message)] = message
+
+    def touch(self, message: Message, part: int = 0) -> None:
+        """Note that a message changed from a part on."""
+        self._note(self.position(message), part)
+
+    def settle(self) -> None:
+        """Take in ids and dates that were edited in place: sort again, find messages by their new ids."""
+        items = self.items
+        if not items:
+            return
+        moments = [message.created_at for message in items]
+        if not _is_sorted(moments):
+            for message in items:
+                self.complete(message)
+            items.sort(key=_created_at)  # type: ignore[arg-type]  # complete
+            self._note(0, 0)
+        if list(map(self._by_id.get, [message.id for message in items])) != items:
+            self._by_id = {message.id: message for message in items}
+
+    def append_part(self, message: Message, part: Part) -> None:
+        """Append one part to a message of the list, and note the change."""
+        self.touch(message, max(0, len(message.content.parts) - 1))
+        message.content.parts.append(part)
+
+    def _may_merge(self, roles: list[str]) -> bool:
+        newest = self.newest
+        if newest is not None and newest.role == roles[0] == "assistant":
+            return True
+        return "assistant assistant" in " ".join(roles)
+
+    def _place_of(self, moments: list[datetime | None]) -> int | None:
+        """Where a sorted batch fits as a whole; ``None`` if it is not sorted, or does not fit in one piece."""
+        first, last = moments[0], moments[-1]
+        if first is None or last is None or first.tzinfo is None or not _is_sorted(moments):
+            return None
+        items = self.items
+        if not items or items[-1].created_at <= first:  # type: ignore[operator]  # complete
+            return len(items)
+        position = bisect_right(items, first, key=_created_at)  # type: ignore[type-var]  # complete
+        return position if bisect_right(items, last, key=_created_at) == position else None  # type: ignore[type-var]
+
+    def _forget(self, message: Message) -> None:
+        source = self.source_of(message)
+        if source is not None:
+            del self._members[source][id(message)]
+            self._former[message.id] = source
+        if self._by_id.get(message.id) is message:
+            del self._by_id[message.id]
+
+    def _note(self, position: int, part: int) -> None:
+        self._change = min(self._change, (position, part))
+
+
+def _is_sorted(moments: list[datetime | None]) -> bool:
+    """Whether all are dates that can be compared, in order."""
+    try:
+        return all(map(le, moments, islice(moments, 1, None))) and moments[-1] is not None  # type: ignore[arg-type]
+    except TypeError:
+        return False

@@ -1,0 +1,372 @@
+"""``MessageList``: the one place where a run's conversation lives (runtime-spec section 3)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from interlock.errors import InvalidMessageError
+from interlock.messages._add import add_message, add_outcomes, find_owner, find_provider_call
+from interlock.messages._attempt import Attempt
+from interlock.messages._copying import copy_message
+from interlock.messages._input import read_message, read_messages
+from interlock.messages._merge import mirror_invocation, update_invocation
+from interlock.messages._prompt_cache import PromptCache
+from interlock.messages._reconcile import reconcile
+from interlock.messages._response import append_data_part, append_response
+from interlock.messages._system import FEEDBACK_TAG, SystemMessage, SystemMessages
+from interlock.messages._timeline import SOURCES, Source, Timeline
+from interlock.messages._views import Removals, Views
+from interlock.messages.parts import DataPart, Message, Part, ToolInvocationPart, part_from_dict
+from interlock.messages.prompt import PromptMessage
+from interlock.messages.text import texts_of
+
+_log = logging.getLogger("interlock")
+
+_SOURCE_NAMES: dict[str, Source] = {**{source: source for source in SOURCES}, "user": "input"}
+
+
+class MessageList:
+    """Messages of a conversation in order of time, each of one source, and the system messages before them.
+
+    Sources are ``input`` (this call's messages; ``user`` is another name), ``response`` (what the run produced),
+    ``memory`` (loaded history and recall) and ``context`` (sent, never saved). ``Message`` objects that are added are
+    kept, not copied: what they lack (id, date, thread) is filled in, and later edits of them count. Not thread-safe
+    (R3.27).
+
+    Args:
+        thread_id: Given to messages that have none.
+        resource_id: Given to messages that have none.
+        generate_message_id: Makes the ids of messages that have none; random UUIDs otherwise.
+    """
+
+    __slots__ = ("_attempt", "_cache", "_system", "_timeline")
+
+    def __init__(
+        self,
+        thread_id: str | None = None,
+        resource_id: str | None = None,
+        generate_message_id: Callable[[], str] | None = None,
+    ) -> None:
+        self._timeline = Timeline(thread_id, resource_id, generate_message_id)
+        self._system = SystemMessages()
+        self._cache = PromptCache(self._timeline)
+        self._attempt: Attempt | None = None
+
+    def add(self, messages: Any, source: str, *, merge: bool = True) -> Self:
+        """Add a string (a user's), a message of any shape, or a nested list of these; ``None``, ``""`` and ``[]`` add nothing.
+
+        An assistant message is folded into the last message of the list where that is one too (R3.17), unless ``merge``
+        is false or the source is ``memory``. System messages go to the untagged system messages, those from ``memory``
+        nowhere (R3.4). Tool results go into the calls they answer (R3.5).
+
+        Raises:
+            ValueError: there is no such source.
+            InvalidMessageError: something is no message; nothing was added.
+        """
+        if source == "system":
+            return self._add_only_system(messages)
+        known_source = _source(source)
+        if messages.__class__ is list and self._timeline.extend(messages, known_source, merge=merge):
+            return self
+        for message in list(read_messages(messages)):
+            if message.role == "system":
+                if known_source != "memory":
+                    self._system.add(message)
+            elif message.role == "tool":
+                add_outcomes(self._timeline, message, known_source, merge=merge)
+            else:
+                add_message(self._timeline, message, known_source, merge=merge)
+        return self
+
+    @property
+    def get(self) -> Views:
+        """``get.<all|input|response|remembered>.<db|ui|core|model>()``; ``get.all`` also has ``prompt()`` and
+        ``llm_prompt()`` (R3.6).
+        """
+        return Views(self._timeline, self._system, self._cache)
+
+    @property
+    def clear(self) -> Removals:
+        """``clear.<all|input|response>.db()`` removes and returns messages; system messages stay (R3.21)."""
+        return Removals(self._timeline)
+
+    # -- single messages -----------------------------------------------------------------------------------------
+
+    def get_by_id(self, message_id: str) -> Message | None:
+        """The live message of that id."""
+        self._timeline.is_exposed = True
+        return self._timeline.find(message_id)
+
+    def remove_by_ids(self, ids: Iterable[str]) -> list[Message]:
+        """Remove messages; those that were there are returned in order (R3.21)."""
+        found = [self._timeline.find(message_id) for message_id in ([ids] if isinstance(ids, str) else ids)]
+        return self._timeline.remove([message for message in found if message is not None])
+
+    def replace(self, message_id: str, message: Message | Mapping[str, Any]) -> bool:
+        """Put ``message`` in the place of the one of that id, with its source and its id; whether there was one (R3.21).
+
+        It takes the date of the one it replaces where its own would move it.
+        """
+        old = self._timeline.find(message_id)
+        if old is None:
+            return False
+        new = read_message(message)
+        if new is not old:
+            source = self._timeline.source_of(old)
+            assert source is not None
+            new.id = old.id
+            moment = new.created_at
+            if moment is None or moment.tzinfo is None or not self._timeline.fits(self._timeline.position(old), moment):
+                new.created_at = old.created_at
+            self._timeline.swap(old, new, source)
+        return True
+
+    def source_of(self, message: Message | str) -> Source | None:
+        """The source of a message, or of the message of that id; ``None`` if it is not in the list (R19.8)."""
+        if isinstance(message, str):
+            found = self._timeline.find(message)
+        else:
+            source = self._timeline.source_of(message)
+            if source is not None:
+                return source
+            found = self._timeline.find(message.id)
+        return None if found is None else self._timeline.source_of(found)
+
+    def is_new_message(self, message: Message | str) -> bool:
+        """Whether the message is of this run: source ``input`` or ``response`` (R3.26)."""
+        return self.source_of(message) in ("input", "response")
+
+    def make_source_checker(self) -> Callable[[Message | str], Source | None]:
+        """A function that tells the source that a message, or the message of an id, has at this moment (R3.26)."""
+        sources = {message.id: self._timeline.source_of(message) for message in self._timeline.items}
+        return lambda message: sources.get(message if isinstance(message, str) else message.id)
+
+    # -- tool calls ----------------------------------------------------------------------------------------------
+
+    def find_tool_invocation(self, tool_call_id: str) -> ToolInvocationPart | None:
+        """The newest call with that id, live."""
+        found = find_owner(self._timeline, tool_call_id)
+        if found is None:
+            return None
+        self._timeline.is_exposed = True
+        return found[1]
+
+    def update_tool_invocation(
+        self, part: ToolInvocationPart | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Bring the newest call with the part's id to the part's state, in place (R3.20).
+
+        The call's own arguments, title and ``provider_executed`` are kept, provider metadata is merged by namespace and
+        key, and the message becomes one of source ``response`` (``context`` stays).
+
+        Args:
+            part: The new state.
+            metadata: Merged into the message's ``content.metadata``.
+
+        Returns:
+            Whether there was such a call. If not, nothing is changed and a warning is logged.
+        """
+        update = part if isinstance(part, ToolInvocationPart) else part_from_dict(dict(part))
+        if not isinstance(update, ToolInvocationPart) or not update.tool_invocation.tool_call_id:
+            return False
+        call_id = update.tool_invocation.tool_call_id
+        found = find_owner(self._timeline, call_id) or find_provider_call(self._timeline, update)
+        if found is None:
+            _log.warning("update_tool_invocation: no message has a tool call with id %r; nothing was changed", call_id)
+            return False
+        message, call = found
+        source = self._before_change(message)
+        former_id = call.tool_invocation.tool_call_id
+        call.tool_invocation.tool_call_id = call_id
+        update_invocation(call, update, keep_args=True)
+        mirror_invocation(message, call, former_id)
+        if metadata:
+            message.content.metadata = {**(message.content.metadata or {}), **metadata}
+        self._timeline.touch(message)
+        if source != "context":
+            self._timeline.set_source(message, "response")
+        return True
+
+    # -- system messages -----------------------------------------------------------------------------------------
+
+    def add_system(self, messages: Any, tag: str | None = None) -> Self:
+        """Add a string, a message or a list of these; what the bucket has already is not added again (R3.28).
+
+        Raises:
+            InvalidMessageError: one is no system message, or its content is not text.
+        """
+        self._system.add(messages, tag)
+        return self
+
+    def get_system_messages(self, tag: str | None = None) -> list[SystemMessage]:
+        """Copies of the untagged system messages, or of one bucket (R3.29)."""
+        return self._system.get(tag)
+
+    def get_all_system_messages(self) -> list[SystemMessage]:
+        """Copies of all system messages in the order of the prompt: untagged, then tagged (R3.29, R3.30)."""
+        return self._system.get_all()
+
+    def clear_system_messages(self, tag: str | None = None) -> None:
+        """Remove the untagged system messages, or one bucket (R3.29)."""
+        self._system.clear(tag)
+
+    def replace_all_system_messages(self, messages: Iterable[Any]) -> None:
+        """Make these the untagged system messages; entries of another role are skipped (R3.29)."""
+        self._system.replace_untagged(messages)
+
+    def set_feedback(self, text: str) -> None:
+        """Tell the model why its attempt was rejected: the last of all system messages, in place of earlier ones (R7.8)."""
+        self._system.set_feedback(text)
+
+    def clear_feedback(self) -> None:
+        """Remove the feedback, once the step is accepted (R7.8)."""
+        self._system.clear(FEEDBACK_TAG)
+
+    # -- for the run ---------------------------------------------------------------------------------------------
+
+    def reconcile(
+        self, returned: Sequence[Message | dict[str, Any]], stage: Sequence[Message], default_source: str
+    ) -> None:
+        """Make the list agree with what a hook returned (R3.22, R3.23).
+
+        Args:
+            returned: The hook's list.
+            stage: The messages that the hook was given, as they were before it ran; another list than it could change.
+            default_source: Source of messages that are new.
+
+        Raises:
+            InvalidMessageError: an element is no message; nothing was changed.
+        """
+        reconcile(self._timeline, self._system, returned, stage, _source(default_source))
+
+    def append_response(self, parts: list[Part], *, message_id: str, model: str | None = None) -> Message | None:
+        """Add what an attempt produced, as ``add`` would add an assistant message of source ``response`` (R3.17 to R3.19).
+
+        Args:
+            parts: The parts; they are kept, not copied.
+            message_id: Id of the response message if it is a new one. If another message has it that is not the last
+                one any more, the new one gets an id of its own.
+            model: Recorded on the ``step-start`` that is put before the parts if the message has parts already.
+
+        Returns:
+            The live message that holds the parts, to be changed only through the list; ``None`` if there are no parts.
+        """
+        return append_response(self._timeline, self._attempt, parts, message_id, model) if parts else None
+
+    def append_data_part(self, part: DataPart, *, message_id: str | None = None) -> Message:
+        """Add a data part to the message of that id, else to the current response message; both are made if missing.
+
+        The message that is made has the given id (R9.4, R9.6).
+        """
+        return append_data_part(self._timeline, self._attempt, part, message_id)
+
+    def response_text(self) -> str:
+        """All text of the response messages, without anything between (R12.20)."""
+        messages = self._timeline.of_source("response")
+        return "".join(text for message in messages for text in texts_of(message.content.parts))
+
+    def prompt_for_model(self) -> list[PromptMessage]:
+        """The provider prompt, as ``get.all.llm_prompt()``, but converted only once and shared.
+
+        The list is new, the messages in it are for reading: an edit of one would be in later prompts too.
+        """
+        return [*self._system.get_all(), *self._cache.prompt()]
+
+    def response_snapshot(self) -> Attempt:
+        """Remember the response before an attempt, for ``restore_response`` (R7.9)."""
+        self._attempt = Attempt.begin(self._timeline)
+        return self._attempt
+
+    def restore_response(self, snapshot: Attempt | None = None) -> None:
+        """Take out what response messages gained since the snapshot, by default the last one taken (R7.9).
+
+        Parts, data parts, results of calls that were pending, and messages of source ``response`` that were not there.
+        Everything of another source stays, and what was removed since stays removed.
+        """
+        attempt = snapshot or self._attempt
+        if attempt is not None:
+            attempt.undo(self._timeline)
+
+    # -- copies --------------------------------------------------------------------------------------------------
+
+    def fork(self) -> MessageList:
+        """A deep copy, for a branch that must not be seen by others (R16.6)."""
+        twin = MessageList(self._timeline.thread_id, self._timeline.resource_id, self._timeline.generate_id)
+        twin._system = SystemMessages.from_dict(self._system.to_dict())
+        for message in self._timeline.items:
+            source = self._timeline.source_of(message)
+            assert source is not None
+            twin._timeline.insert(copy_message(message), source, len(twin._timeline.items))
+        return twin
+
+    def serialize(self) -> dict[str, Any]:
+        """All messages, their sources and the system messages as JSON data (R3.26)."""
+        self._timeline.settle()
+        out: dict[str, Any] = {
+            "threadId": self._timeline.thread_id,
+            "resourceId": self._timeline.resource_id,
+            "messages": [
+                {"source": self._timeline.source_of(message), "message": message.to_dict()}
+                for message in self._timeline.items
+            ],
+            "system": self._system.to_dict(),
+        }
+        if self._attempt is not None:
+            out["attempt"] = self._attempt.to_dict()
+        return out
+
+    @classmethod
+    def deserialize(cls, data: Mapping[str, Any], generate_message_id: Callable[[], str] | None = None) -> MessageList:
+        """The list that ``serialize`` made ``data`` of.
+
+        Raises:
+            ValueError: a source in ``data`` is none.
+        """
+        restored = cls(data.get("threadId"), data.get("resourceId"), generate_message_id)
+        restored._system = SystemMessages.from_dict(data["system"])
+        for entry in data["messages"]:
+            message = Message.from_dict(entry["message"])
+            restored._timeline.insert(message, _source(entry["source"]), len(restored._timeline.items))
+        if data.get("attempt") is not None:
+            restored._attempt = Attempt.from_dict(data["attempt"])
+        return restored
+
+    def __len__(self) -> int:
+        return len(self._timeline.items)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        counts = {source: len(self._timeline.of_source(source)) for source in SOURCES}
+        told = ", ".join(f"{source}={count}" for source, count in counts.items() if count)
+        return f"MessageList(thread_id={self._timeline.thread_id!r}{', ' if told else ''}{told})"
+
+    def _add_only_system(self, messages: Any) -> Self:
+        read = list(read_messages(messages))
+        for message in read:
+            if message.role != "system":
+                raise InvalidMessageError(
+                    f"source 'system' is for messages of role 'system', not {message.role!r}; "
+                    "use add_system(text) for a system text, or source 'input'",
+                    code="INVALID_SYSTEM_MESSAGE_FORMAT",
+                )
+        for message in read:
+            self._system.add(message)
+        return self
+
+    def _before_change(self, message: Message) -> Source | None:
+        source = self._timeline.source_of(message)
+        if self._attempt is not None:
+            self._attempt.remember(message, source)
+        return source
+
+
+def _source(name: str) -> Source:
+    source = _SOURCE_NAMES.get(name)
+    if source is None:
+        known = ", ".join(repr(known) for known in (*SOURCES, "user", "system"))
+        raise ValueError(f"there is no message source {name!r}; the sources are {known}")
+    return source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 
@@ -76,6 +76,11 @@ class Record(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     """Field name → function that reads the field's JSON into an object."""
     _keep_null: ClassVar[frozenset[str]] = frozenset()
     _times: ClassVar[frozenset[str]] = frozenset()
+
+    if TYPE_CHECKING:
+
+        def __copy__(self) -> Self:
+            """A shallow copy; msgspec has it, its type stubs have not."""
 
     def to_dict(self) -> dict[str, Any]:
         """The camelCase JSON form (R0.1)."""

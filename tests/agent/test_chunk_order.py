@@ -1,4 +1,4 @@
-"""Which chunks a run emits, in which order, and which of them output processors see (runtime specification, section 5)."""
+"""Which chunks a run emits, and which of them output processors see (runtime specification, section 5)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock import APICallError, InterlockError, Processor, TripWire, TripwireInfo
+from interlock import APICallError, InterlockError, ModelFallback, Processor, TripWire, TripwireInfo
 from interlock.memory import InMemoryStore, Memory
 from interlock.processors import ProcessorViolation
 from interlock.testing import ScriptedModel, tool_call, types_of
@@ -300,7 +300,7 @@ async def test_the_text_of_accepted_steps_stays(drive: Drive, make: Make, hook: 
     guard = make("guard", **{hook: at_step(1, aborting())})
     outcome = await drive(run_with(hook, guard))
     assert outcome.text == "a"
-    assert [step.text for step in outcome.steps][0] == "a"
+    assert outcome.steps[0].text == "a"
 
 
 async def test_after_an_abort_of_the_result_hook_nothing_of_the_answer_is_left_but_the_steps(
@@ -435,8 +435,6 @@ async def test_results_recorded_before_the_aborted_one_stay_in_the_unsaved_list(
 async def test_the_api_error_is_kept_as_the_cause(drive: Drive, make: Make) -> None:
     """R6.8"""
     error, second = APICallError("down", status_code=400), ScriptedModel(["x"])
-    from interlock import ModelFallback
-
     guard = make("guard", process_api_error=aborting())
     agent = agent_of([], error_processors=[guard])
     outcome = await drive(agent, model=[ModelFallback(ScriptedModel([error])), ModelFallback(second)])
@@ -481,7 +479,7 @@ async def test_on_violation_is_called_once_an_abort_before_the_chunk(make: Make,
     guard.on_violation = events.append
     async with run_with(hook, guard).stream("hi") as stream:
         async for chunk in stream:
-            events.append(chunk.type)
+            events += [chunk.type]
     (violation,) = [event for event in events if isinstance(event, ProcessorViolation)]
     assert (violation.processor_id, violation.message, violation.detail) == ("guard", "no", {"k": 1})
     assert events[-1] == "tripwire"

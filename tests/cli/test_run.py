@@ -163,7 +163,7 @@ def test_a_rejected_attempt_is_not_written_where_it_cannot_be_taken_back(agents:
     """R7.10"""
     done = interlock("run", f"{agents(RETRIED)}:agent", "hi")
     assert (done.exit_code, done.stdout) == (0, "A longer answer.\n")
-    assert "  longer  process_output_step  asked for a retry: Say more.; ran" in done.stderr.splitlines()
+    assert "  longer  process_output_step  asked for a retry: Say more." in done.stderr.splitlines()
     assert "1 step, 1 retry, 10 tokens in, 6 out" in done.stderr
 
 

@@ -14,9 +14,13 @@ from .scenario import Scenario
 Facts = dict[str, Any]
 
 NOTHING = "(nothing)"
+FEEDBACK = "[Processor Feedback]"
 
 _UNSURE = ("system", "model", "steps", "usage")
 """Extra facts of which the recordings do not say in which hooks they are written down."""
+
+_OBJECTS = ("object", "object-result")
+"""Chunks of structured output, of which the recordings show neither form nor place; the result has the object."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,11 @@ def _call(path: str, expected: Facts, got: Facts, scenario: Scenario) -> Iterato
             continue
         if area not in expected and area not in ("result", "error", "chunks"):
             continue
-        want, have = expected.get(area), got.get(area)
+        want, have = (_free(area, facts.get(area), scenario) for facts in (expected, got))
         if area == "hooks" and want is not None and have is not None:
             yield from _hooks(path, want, _as_recorded(have, want))
         else:
-            yield from _compare(f"{path}.{area}", _free(area, want, scenario), _free(area, have, scenario))
+            yield from _compare(f"{path}.{area}", want, have)
 
 
 _AREAS = ("hooks", "prompts", "modelIds", "callSettings", "chunks", "result", "error")
@@ -123,9 +127,11 @@ def _mentioning(expected: Mapping[str, Any], got: Mapping[str, Any]) -> Facts:
 
 
 def _free(area: str, value: Any, scenario: Scenario) -> Any:
-    """The facts without what may be worded freely: tool errors that do not quote the scenario."""
-    if area not in ("prompts", "chunks"):
+    """The facts without what may be worded freely: tool errors and feedback around what they quote of the scenario."""
+    if value is None or area not in ("hooks", "prompts", "chunks"):
         return value
+    if area == "chunks":
+        value = [chunk for chunk in value if chunk["type"] not in _OBJECTS]
     return _without_wording(value, scenario)
 
 
@@ -138,7 +144,15 @@ def _without_wording(value: Any, scenario: Scenario) -> Any:
         return {"type": "error-text"}
     if value.get("type") == "tool-error" and value["error"].get("message") not in scenario.strings:
         return {**value, "error": {}}
-    return {key: _without_wording(item, scenario) for key, item in value.items()}
+    freed = {key: _without_wording(item, scenario) for key, item in value.items()}
+    if isinstance(value.get("system"), list):
+        freed["system"] = [_without_feedback_wording(text, scenario) for text in value["system"]]
+    return freed
+
+
+def _without_feedback_wording(text: str, scenario: Scenario) -> str:
+    quoted = [reason for reason in scenario.feedback if reason in text]
+    return f"{FEEDBACK} {quoted}" if text.startswith(FEEDBACK) else text
 
 
 def _text(entry: Any) -> str:

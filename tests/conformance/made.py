@@ -127,6 +127,7 @@ def _messages() -> dict[str, Data]:
         "append system": op("append-message", role="system", text="more", source="input"),
         "remove-message": op("remove-message", index=0),
         "add-system": op("add-system", text="more"),
+        "return-foreign-list": op("return-foreign-list"),
         "pass": op("pass"),
     }
     found = {}
@@ -148,6 +149,11 @@ def _messages() -> dict[str, Data]:
     )
     found["append-system"] = scenario(
         [says("ok")], given=[processor("p", "processInput", op("append-system", text="also")), _WATCH]
+    )
+    found["messageTextContains"] = scenario(
+        [says("ok")],
+        given=[processor("p", "processInput", op("abort", reason="no twos"), when={"messageTextContains": "two"})],
+        messages=two,
     )
     found["a repeated message"] = scenario(
         [says("ok")], given=[_WATCH], messages={"role": "user", "repeat": {"text": "long ", "times": 3}}
@@ -452,6 +458,11 @@ def _tools() -> dict[str, Data]:
     return {
         "redacted results": scenario([calls(), calls(call_id="c2"), calls(call_id="c3"), last], **common),
         "two calls": scenario([two, last], **common),
+        "a refused call": scenario(
+            [calls(), last],
+            out=[processor("g", "processOutputStep", op("abort", reason="no tools"), when={"hasToolCalls": True})],
+            agent={"tools": TOOL},
+        ),
         "a tool that returns nothing": scenario([calls(), last], out=[watch], agent={"tools": {"add": {}}}),
         "a tool that throws": scenario([calls(), last], out=[watch], agent={"tools": {"add": {"throws": "broken"}}}),
         "an unknown tool": scenario([calls("other"), last], **common),

@@ -12,8 +12,8 @@ from interlock.messages import get_text
 from .scenario import Scenario
 
 Facts = dict[str, Any]
-Record = tuple[str, str, Facts]
-"""Who, what, and the facts of one entry of the log."""
+Record = list[Any]
+"""One entry of the log: who, what, and the facts."""
 
 TRANSPORT = frozenset(
     (
@@ -44,7 +44,7 @@ class Journal:
         self.records: list[Record] = []
 
     def add(self, who: str, what: str, facts: Facts) -> None:
-        self.records.append((who, what, facts))
+        self.records.append([who, what, facts])
 
 
 def detached(value: Any) -> Any:

@@ -56,7 +56,12 @@ class _Execution:
         self.store = InMemoryStore() if scenario.has_memory else None
         self.journal = Journal()
         self.facts: Facts = {}
-        self.agent = Agent(
+        self.agent: Agent | None = None
+
+    def _ready_agent(self) -> Agent:
+        """The scenario's agent, made at its first call, so that what making it raises is that call's outcome."""
+        scenario = self.scenario
+        self.agent = self.agent or Agent(
             id="conformance",
             instructions=scenario.instructions,
             model=self._model(scenario.model_id),
@@ -65,6 +70,7 @@ class _Execution:
             max_processor_retries=scenario.agent.get("maxProcessorRetries"),
             **{_OPTION_NAMES[kind]: self._array(array) for kind, array in scenario.arrays.items()},
         )
+        return self.agent
 
     async def run(self) -> Facts:
         outcome: Facts = {"calls": [await self._call(call) for call in self.scenario.calls]}
@@ -81,7 +87,7 @@ class _Execution:
             if call.is_stream:
                 await self._stream(call)
             else:
-                generated = await self.agent.generate(self._messages(call), **self._options(call))
+                generated = await self._ready_agent().generate(self._messages(call), **self._options(call))
                 self.facts["result"] = await self._result(lambda name: _value(generated, name), generated, None)
         except Exception as error:
             # Whatever a call raises is an outcome to compare.
@@ -89,7 +95,7 @@ class _Execution:
         return self.facts
 
     async def _stream(self, call: Call) -> None:
-        async with self.agent.stream(self._messages(call), **self._options(call)) as stream:
+        async with self._ready_agent().stream(self._messages(call), **self._options(call)) as stream:
             chunks = [chunk async for chunk in stream.full_stream]
             self.facts["chunks"] = observe.chunks(chunks, self.scenario)
             self.facts["result"] = await self._result(lambda name: getattr(stream, name), stream, stream.error)

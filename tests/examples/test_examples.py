@@ -54,7 +54,7 @@ async def test_stream_redaction(capsys: pytest.CaptureFixture[str]) -> None:
     sent, seen, kept = capsys.readouterr().out.splitlines()
     assert sent.startswith("the model sends: ['We refund card 4111 11', ")
     assert seen == (
-        "the client sees: ['We refund ', 'card ', '[card ending in 1111] and ', 'write ', 'to ', '[e-mail] ', 'today.']"
+        "the client sees: ['We refund card ', '[card ending in 1111] and ', 'write to ', '[e-mail] ', 'today.']"
     )
     assert kept == "what is kept:    We refund card [card ending in 1111] and write to [e-mail] today."
 

@@ -14,7 +14,7 @@ from interlock.context import MEMORY_KEY, THREAD_KEY, RequestContext
 from interlock.errors import ConfigurationError, StorageError, ThreadOwnershipError
 from interlock.memory import InMemoryStore, Memory, MessageHistory, Thread
 from interlock.messages import Message, MessageList
-from interlock.messages.parts import MessageContent, TextPart
+from interlock.messages.parts import MessageContent, TextPart, ToolInvocation, ToolInvocationPart
 
 pytestmark = pytest.mark.anyio
 
@@ -122,6 +122,18 @@ async def test_context_and_system_messages_are_not_saved() -> None:
     run.message_list.add("background", "context")
     await MessageHistory(store).process_output_result(said(run))
     assert await stored(store) == ["question", "answer"]
+
+
+async def test_what_is_not_for_storage_is_left_out() -> None:
+    """R13.12"""
+    store = InMemoryStore()
+    run = Run()
+    run.message_list.add(message("Hi<working_memory>secret</working_memory>"), "input")
+    call = ToolInvocation(state="partial-call", tool_call_id="c", tool_name="t")
+    content = MessageContent(parts=[ToolInvocationPart(tool_invocation=call)])
+    run.message_list.add(Message(role="assistant", content=content), "response")
+    await MessageHistory(store).process_output_result(run)
+    assert await stored(store) == ["Hi"]
 
 
 async def test_edits_of_remembered_messages_are_not_saved() -> None:
@@ -236,6 +248,38 @@ async def test_a_turn_is_remembered_in_the_next_run() -> None:
         await processor.process_input(second)
     assert second.texts() == ["question", "answer", "and now?"]
     assert [text(found) for found in second.message_list.get.remembered.db()] == ["question", "answer"]
+
+
+async def test_input_follows_a_history_that_is_dated_later() -> None:
+    """R12.10"""
+    store = await store_with(message("old", after_s=5), message("newest", after_s=9))
+    run = Run()
+    run.message_list.add(
+        [message("first", after_s=8), message("second", after_s=9), message("third", after_s=20)], "input"
+    )
+    run.message_list.add(message("background", after_s=7), "context")
+    await MessageHistory(store).process_input(run)
+    assert run.texts() == ["old", "newest", "background", "first", "second", "third"]
+    sources = [run.message_list.source_of(found) for found in run.message_list.get.all.db()]
+    assert sources == ["memory", "memory", "context", "input", "input", "input"]
+
+
+async def test_input_of_long_ago_keeps_its_date() -> None:
+    """R3.14"""
+    store = await store_with(message("stored", after_s=3600))
+    run = Run()
+    run.message_list.add([message("long ago", after_s=1), message("now", after_s=7200)], "input")
+    await MessageHistory(store).process_input(run)
+    assert run.texts() == ["long ago", "stored", "now"]
+
+
+async def test_history_that_the_client_sent_again_stays_where_it_is() -> None:
+    """R3.15"""
+    store = await store_with(message("old", after_s=5), message("gap", after_s=6), message("newest", after_s=9))
+    run = Run()
+    run.message_list.add([message("old", after_s=5), message("newest", after_s=9), message("now", after_s=10)], "input")
+    await MessageHistory(store).process_input(run)
+    assert run.texts() == ["old", "gap", "newest", "now"]
 
 
 async def test_memory_refuses_a_foreign_thread_before_the_run() -> None:

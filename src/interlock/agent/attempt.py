@@ -70,6 +70,7 @@ class Attempt:
         "_base_parts",
         "_calls",
         "_finish",
+        "_has_snapshot",
         "_is_assembled",
         "_is_flushed",
         "_is_started",
@@ -78,7 +79,6 @@ class Attempt:
         "_raw",
         "_reading",
         "_request_body",
-        "_snapshot",
         "_warnings",
         "call",
         "finish_reason",
@@ -107,7 +107,8 @@ class Attempt:
         self._assembler = ResponseAssembler()
         self._calls = CallReader(run.state.call_ids)
         self._finish: Finish | None = None
-        self._snapshot: Any = None
+        self._has_snapshot = False
+        """Whether the message list remembers what was before this attempt."""
         self._kept: list[Chunk] | None = [] if run.pipeline.has("process_llm_response") else None
         self._raw: dict[str, Any] = {}
         self._warnings: list[Any] = []
@@ -144,7 +145,8 @@ class Attempt:
         for chunk in scope.take():
             yield chunk
         self._stop_if_aborted()
-        self._snapshot = run.state.message_list.response_snapshot()
+        run.state.message_list.response_snapshot()
+        self._has_snapshot = True
         source = self._open(call)
         assert run.deadlines is not None
         run.deadlines.begin_step()
@@ -182,7 +184,7 @@ class Attempt:
         self.finish_reason = suspended.finish_reason
         self.usage = result.usage
         self._base_parts = suspended.base_parts
-        self.has_response = self._is_started = self._is_assembled = self._is_flushed = True
+        self.has_response = self._has_snapshot = self._is_started = self._is_assembled = self._is_flushed = True
         call_id = resumption.tool_call_id
         assert call_id is not None
         part = run.state.message_list.find_tool_invocation(call_id)
@@ -255,16 +257,8 @@ class Attempt:
 
     def discard(self) -> None:
         """Take everything that the attempt added to response messages out again (R7.9)."""
-        message_list = self.run.state.message_list
-        if self._snapshot is not None:
-            message_list.restore_response(self._snapshot)
-        elif self._is_assembled:
-            # A resumed step has no snapshot of what was before it, only the length of that.
-            message = message_list.get_by_id(self.run.state.message_id)
-            if message is not None:
-                del message.content.parts[self._base_parts :]
-            if message is not None and not message.content.parts:
-                message_list.remove_by_ids([message.id])
+        if self._has_snapshot:
+            self.run.state.message_list.restore_response()
         self._assembler = ResponseAssembler()
 
     def keep_partial(self, *extra: Part, unfinished: str) -> str:
@@ -427,6 +421,8 @@ class Attempt:
                 if ready is None:
                     continue
                 one = ready
+                if isinstance(one, ToolResult):
+                    self.provider_results.append(one)
             out += await self._screen(one)
             await observe_input(self.run, self.call, self._calls, one)
         return out

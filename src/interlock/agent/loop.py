@@ -42,7 +42,7 @@ from interlock.chunks import (
 )
 from interlock.errors import TripWire
 from interlock.messages.parts import ErrorPart
-from interlock.models import resolve_model
+from interlock.models import to_language_model
 from interlock.processors import OutputResult, StepResult, TripwireInfo
 from interlock.processors.hooks import API_ERROR, OUTPUT_RESULT, RETRY_HOOKS, TOOL_RESULT
 from interlock.processors.pipeline import run_hook
@@ -330,7 +330,7 @@ class RunLoop:
         """A provider call failed: error processors, then the next model, then the end (R7.13)."""
         run, state, scope = self._run, self._state, self._scope
         self._send(*await attempt.flush("error"))
-        stage = ErrorStage(error, state.message_id, resolve_model)
+        stage = ErrorStage(error, state.message_id, to_language_model)
         try:
             await run_hook(API_ERROR, run.pipeline.get("process_api_error"), scope, stage)
         except TripWire as tripwire:

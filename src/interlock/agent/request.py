@@ -8,7 +8,7 @@ from interlock.agent.run import ModelFailure, Run
 from interlock.agent.structured import response_format
 from interlock.chunks import Chunk, chunk_from_dict
 from interlock.messages import Message
-from interlock.models import ModelFallback, ModelRequest, resolve_model
+from interlock.models import ModelFallback, ModelRequest, to_language_model
 from interlock.models.assets import download_assets
 from interlock.models.base import LanguageModel, ToolSpec
 from interlock.processors.hooks import INPUT_STEP, LLM_REQUEST
@@ -70,7 +70,7 @@ def _step_stage(run: Run) -> StepStage:
         model_settings=settings,
         structured_output=run.structured_output,
         message_id=run.state.message_id,
-        resolve_model=resolve_model,
+        resolve_model=to_language_model,
         resolve_tools=as_tools,
     )
 
@@ -83,7 +83,7 @@ def _usable_tools(stage: StepStage) -> dict[str, Tool]:
 
 
 async def _prompt(run: Run, model: LanguageModel) -> list[dict[str, Any]]:
-    prompt = run.state.message_list.get.all.llm_prompt()
+    prompt = run.state.message_list.prompt_for_model()
     try:
         return await download_assets(prompt, getattr(model, "supported_urls", None))
     except Exception as error:

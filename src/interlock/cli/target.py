@@ -35,7 +35,7 @@ def _split(target: str) -> tuple[Path, str]:
         file, name = target, ""
     path = Path(file)
     if not path.is_file():
-        raise UsageFailure(f"no such file: {file or target!r}; write FILE:AGENT, such as agents.py:support")
+        raise UsageFailure(f"no such file: {file}; write FILE:AGENT, such as agents.py:support")
     if path.suffix != ".py":
         raise UsageFailure(f"{file} is no Python file")
     return path, name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
@@ -11,11 +11,16 @@ import msgspec
 from interlock._json import camel
 from interlock.context import MEMORY_KEY, RequestContext
 from interlock.errors import ConfigurationError
-from interlock.memory.storable import storable
 from interlock.memory.threads import MemoryStore, Thread, owner_of
+from interlock.messages import MessageList, saved_forms
 from interlock.processors import ProcessInputArgs, Processor, ProcessOutputResultArgs
 
 DEFAULT_LAST_MESSAGES = 10
+
+CLOCK_SKEW = timedelta(minutes=1)
+"""How far apart the clocks of machines that share a thread may be."""
+
+_TICK = timedelta(milliseconds=1)
 
 
 class HistoryOptions(msgspec.Struct, kw_only=True, frozen=True):
@@ -101,8 +106,9 @@ class MessageHistory(Processor):
         last = self._options(context).last_messages
         if thread_id is None or last is False:
             return
-        messages = await self.store.list_messages(thread_id, resource_id=context.resource_id, last=last)
-        args.message_list.add([message for message in messages if message.role != "system"], "memory")
+        loaded = await self.store.list_messages(thread_id, resource_id=context.resource_id, last=last)
+        args.message_list.add([message for message in loaded if message.role != "system"], "memory")
+        _put_behind_history(args.message_list, {message.id for message in loaded})
 
     async def process_output_result(self, args: ProcessOutputResultArgs) -> None:
         """Save the run's input and response as they are now (R13.9); the thread is made if it is missing.
@@ -117,13 +123,34 @@ class MessageHistory(Processor):
         if thread_id is None or options.last_messages is False or options.read_only:
             return
         messages = args.message_list
-        new = [message for message in messages.get.all.db() if messages.is_new_message(message)]
-        kept = [stored for message in new if (stored := storable(message)) is not None]
-        if kept:
-            await self.store.save(_thread_of(thread_id, context), kept)
+        saved = saved_forms(message for message in messages.get.all.db() if messages.is_new_message(message))
+        if saved:
+            await self.store.save(_thread_of(thread_id, context), saved)
 
     def _options(self, context: RequestContext) -> HistoryOptions:
         return self.options.overridden(_effective(context).get("memoryConfig") or {})
+
+
+def _put_behind_history(messages: MessageList, stored_ids: set[str]) -> None:
+    """Date what the run was given after the history that it continues (R12.10).
+
+    The history may have been written a moment ago, with dates a millisecond apart (R3.13), or by a machine whose clock
+    is ahead; the order of a conversation must not hang on that. A message keeps its date if the caller chose one long
+    before, or if it only repeats a stored message.
+    """
+    remembered = messages.get.remembered.db()
+    newest = remembered[-1].created_at if remembered else None
+    if newest is None:
+        return
+    for message in messages.get.all.db():
+        source, moment = messages.source_of(message), message.created_at
+        if source is None or source == "memory" or message.id in stored_ids or moment is None:
+            continue
+        if newest - CLOCK_SKEW <= moment <= newest:
+            messages.remove_by_ids([message.id])
+            message.created_at = moment = newest + _TICK
+            messages.add([message], source, merge=False)
+        newest = max(newest, moment)
 
 
 def _effective(context: RequestContext) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Messages: their parts, the list that holds a run's conversation, and its form as a prompt, for UIs and for storage."""
+"""Messages: their parts, the list that holds a run's conversation, and its forms for models, UIs and storage."""
 
 from interlock.messages._attempt import Attempt
 from interlock.messages._copying import copy_message

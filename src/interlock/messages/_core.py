@@ -63,11 +63,12 @@ def _messages(message: Message, shape: _Shape, *, keep_pending: bool) -> list[Wi
     options = provider_options(content.provider_metadata)
     extra = {"providerOptions": options} if options else {}
     if message.role != "assistant":
-        said = [sent for part in parts for sent in _content(part, shape) if part.type in ("text", "file")]
-        return [{"role": "user", "content": said, **extra}] if said else []
+        asked = [sent for part in parts if part.type in ("text", "file") for sent in _content(part, shape)]
+        return [{"role": "user", "content": asked, **extra}] if asked else []
     out: list[WireMessage] = []
     for block in blocks(parts):
-        said, results = [], []
+        said: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
         for part in block:
             if part.type != "tool-invocation" or not isinstance(part, ToolInvocationPart):
                 said += _content(part, shape)

@@ -72,11 +72,13 @@ def read_message(item: Any) -> Message:
             f"{type(item).__name__} is no message: give a string, a Message or a dict with role and content",
             code=INVALID_CONTENT,
         )
-    _check_role(item.get("role"))
+    role, content = item.get("role"), item.get("content")
+    _check_role(role)
+    if len(item) == 2 and content.__class__ is str:
+        text = well_formed(content)
+        return Message(role=role, content=MessageContent(parts=[TextPart(text=text)], content=text))
     try:
-        if isinstance(item.get("content"), Mapping):
-            return _read_stored(item)
-        return _read_wire(item)
+        return _read_stored(item) if isinstance(content, Mapping) else _read_wire(item)
     except (AttributeError, TypeError, ValueError) as error:
         if isinstance(error, InvalidMessageError):
             raise

@@ -1,8 +1,8 @@
 """Keeps the prompt of a list's messages, so that each step converts only what is new.
 
-As long as nobody outside may hold a message of the list, only the list itself changes messages, and it notes from where on.
-Once messages were handed out, anything may have been edited in place: each converted piece then carries a seal of what it
-was made from, and is compared with it before it is used again.
+As long as nobody outside may hold a message of the list, only the list itself changes messages, and it notes from where
+on. Once messages were handed out, anything may have been edited in place: each converted piece then carries a seal of
+what it was made from, and is compared with it before it is used again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from interlock.messages._timeline import Change, Timeline
-from interlock.messages.parts import FilePart, Message, StepStartPart, TextPart
+from interlock.messages.parts import FilePart, Message, Part, StepStartPart, TextPart
 from interlock.messages.prompt import PromptMessage, prompt_of
 
 _encoder = msgspec.msgpack.Encoder()
@@ -123,7 +123,7 @@ def _seal(message: Message) -> Message | bytes | None:
     content = message.content
     if content.provider_metadata is not None or not content.parts:
         return _fingerprint(message, 0, len(content.parts))
-    copies = []
+    copies: list[Part] = []
     for part in content.parts:
         if part.__class__ not in _FLAT_PARTS or part.provider_metadata is not None or part.extra is not None:
             return _fingerprint(message, 0, len(content.parts))

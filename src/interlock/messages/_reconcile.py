@@ -67,7 +67,7 @@ def reconcile(
 def _element(item: Any) -> Message:
     if isinstance(item, str):
         raise InvalidMessageError(
-            "a returned list holds Message objects or dicts, not str; to add a text, call message_list.add(text, 'input')",
+            "a returned list holds Message objects or dicts, not str; message_list.add(text, 'input') adds a text",
             code=INVALID_CONTENT,
         )
     return read_message(item)
@@ -103,9 +103,7 @@ def _put(
 ) -> bool:
     """Add one message that is not in the list, in place of its namesake; ``False`` if its place is not yet known.
 
-    Args:
-        predecessor: The message before it in the returned list.
-        first: The first message of the list that the returned list has.
+    ``predecessor`` is the message before it in the returned list, ``first`` the first one of the list that is returned.
     """
     for old in _namesake(timeline, message):
         position = timeline.position(old)

@@ -26,17 +26,20 @@ def append_response(
     """Put an attempt's parts into the response message; the message."""
     for part in parts:
         _mend(part)
+    latest = timeline.newest
     message = _target(timeline, message_id)
     content = message.content
     timeline.touch(message, max(0, len(content.parts) - 1))
     if attempt is None or not attempt.has_opened:
         _open_step(timeline, attempt, message, parts, model)
     if attempt is not None:
-        attempt.remember(message, timeline.source_of(message))
+        if message is latest:
+            # One that the attempt made itself was not there before it.
+            attempt.remember(message, timeline.source_of(message))
         attempt.has_opened = True
     timeline.set_source(message, "response")
     fold_parts(content.parts, parts)
-    texts = [part.text for part in parts if part.__class__ is TextPart and part.type == "text"]  # type: ignore[attr-defined]
+    texts = [part.text for part in parts if part.__class__ is TextPart and part.type == "text"]
     if texts:
         content.content = "\n".join(texts)
     return message

@@ -20,7 +20,7 @@ _INVALID = "INVALID_SYSTEM_MESSAGE_FORMAT"
 
 
 class SystemMessages:
-    """System messages in the order in which the prompt has them; feedback on a rejected attempt is always last (R7.8)."""
+    """System messages in the order in which the prompt has them; feedback on an attempt is always last (R7.8)."""
 
     __slots__ = ("_feedback", "_tagged", "_untagged")
 

@@ -17,6 +17,8 @@ Source = Literal["input", "response", "memory", "context"]
 SOURCES: tuple[Source, ...] = ("input", "response", "memory", "context")
 _MESSAGE_ROLES = frozenset({"user", "assistant", "signal"})
 _TICK = timedelta(milliseconds=1)
+_SKEW = timedelta(seconds=5)
+"""How far the clock of whoever wrote the history may be ahead of ours."""
 _created_at = attrgetter("created_at")
 
 Change = tuple[int, int]
@@ -36,6 +38,7 @@ class Timeline:
     __slots__ = (
         "_by_id",
         "_change",
+        "_dated",
         "_former",
         "_members",
         "generate_id",
@@ -60,6 +63,8 @@ class Timeline:
         self._members: dict[Source, dict[int, Message]] = {source: {} for source in SOURCES}
         self._former: dict[str, Source] = {}
         self._change: Change = _NO_CHANGE
+        self._dated: list[Message] = []
+        """Messages that came without a date."""
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -122,6 +127,7 @@ class Timeline:
         moment = message.created_at
         if moment is None:
             message.created_at = self.next_time()
+            self._dated.append(message)
         elif moment.tzinfo is None:
             message.created_at = moment.replace(tzinfo=UTC)
         self.place_in_thread(message)
@@ -136,9 +142,10 @@ class Timeline:
     def next_time(self) -> datetime:
         """Now, or a millisecond after the newest message (R3.13). JSON has milliseconds, so nothing finer."""
         now = datetime.now(UTC)
-        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         newest = self.items[-1].created_at if self.items else None
-        return now if newest is None else max(now, newest + _TICK)
+        if newest is not None and (next_tick := newest + _TICK) >= now:
+            return next_tick
+        return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
     def insert(self, message: Message, source: Source, position: int | None = None) -> None:
         """Put a complete message at its time, or at ``position``, which must fit its time."""
@@ -147,7 +154,7 @@ class Timeline:
             if not items or message.created_at >= items[-1].created_at:  # type: ignore[operator]  # complete
                 position = len(items)
             else:
-                position = bisect_right(items, message.created_at, key=_created_at)  # type: ignore[type-var]  # complete
+                position = bisect_right(items, message.created_at, key=_created_at)
         items.insert(position, message)
         self._by_id[message.id] = message
         self._members[source][id(message)] = message
@@ -220,6 +227,27 @@ class Timeline:
             members.pop(id(message), None)
         self._members[source][id(message)] = message
 
+    def date_after_history(self) -> None:
+        """Put this run's messages that came without a date behind history that seems to be a little newer.
+
+        The previous answer may have been dated by a machine whose clock is ahead, or only a millisecond ago. What came
+        without a date is said now, after all of history.
+        """
+        own = [message for message in self._dated if self.source_of(message) not in (None, "memory")]
+        history = self.of_source("memory") if own else []
+        if not history:
+            return
+        latest, moved = history[-1].created_at, False
+        assert latest is not None
+        for message in own:
+            moment = message.created_at
+            if moment is not None and moment <= latest <= moment + _SKEW:
+                message.created_at = latest = latest + _TICK
+                moved = True
+        if moved:
+            self.items.sort(key=_created_at)
+            self._note(0, 0)
+
     def touch(self, message: Message, part: int = 0) -> None:
         """Note that a message changed from a part on."""
         self._note(self.position(message), part)
@@ -233,7 +261,7 @@ class Timeline:
         if not _is_sorted(moments):
             for message in items:
                 self.complete(message)
-            items.sort(key=_created_at)  # type: ignore[arg-type]  # complete
+            items.sort(key=_created_at)
             self._note(0, 0)
         if list(map(self._by_id.get, [message.id for message in items])) != items:
             self._by_id = {message.id: message for message in items}
@@ -257,8 +285,8 @@ class Timeline:
         items = self.items
         if not items or items[-1].created_at <= first:  # type: ignore[operator]  # complete
             return len(items)
-        position = bisect_right(items, first, key=_created_at)  # type: ignore[type-var]  # complete
-        return position if bisect_right(items, last, key=_created_at) == position else None  # type: ignore[type-var]
+        position = bisect_right(items, first, key=_created_at)
+        return position if bisect_right(items, last, key=_created_at) == position else None
 
     def _forget(self, message: Message) -> None:
         source = self.source_of(message)

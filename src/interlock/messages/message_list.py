@@ -55,8 +55,9 @@ class MessageList:
         self._attempt: Attempt | None = None
 
     def add(self, messages: Any, source: str, *, merge: bool = True) -> Self:
-        """Add a string (a user's), a message of any shape, or a nested list of these; ``None``, ``""`` and ``[]`` add nothing.
+        """Add a string (a user's), a message of any shape, or a nested list of these (R3.3).
 
+        ``None``, ``""`` and ``[]`` add nothing.
         An assistant message is folded into the last message of the list where that is one too (R3.17), unless ``merge``
         is false or the source is ``memory``. System messages go to the untagged system messages, those from ``memory``
         nowhere (R3.4). Tool results go into the calls they answer (R3.5).
@@ -68,22 +69,25 @@ class MessageList:
         if source == "system":
             return self._add_only_system(messages)
         known_source = _source(source)
-        if messages.__class__ is list and self._timeline.extend(messages, known_source, merge=merge):
-            return self
-        for message in list(read_messages(messages)):
-            if message.role == "system":
-                if known_source != "memory":
-                    self._system.add(message)
-            elif message.role == "tool":
-                add_outcomes(self._timeline, message, known_source, merge=merge)
-            else:
-                add_message(self._timeline, message, known_source, merge=merge)
+        timeline = self._timeline
+        if messages.__class__ is not list or not timeline.extend(messages, known_source, merge=merge):
+            for message in list(read_messages(messages)):
+                if message.role == "system":
+                    if known_source != "memory":
+                        self._system.add(message)
+                elif message.role == "tool":
+                    add_outcomes(timeline, message, known_source, merge=merge)
+                else:
+                    add_message(timeline, message, known_source, merge=merge)
+        if known_source == "memory":
+            timeline.date_after_history()
         return self
 
     @property
     def get(self) -> Views:
-        """``get.<all|input|response|remembered>.<db|ui|core|model>()``; ``get.all`` also has ``prompt()`` and
-        ``llm_prompt()`` (R3.6).
+        """``get.<all|input|response|remembered>.<db|ui|core|model>()`` (R3.6).
+
+        ``get.all`` also has ``prompt()`` and ``llm_prompt()``.
         """
         return Views(self._timeline, self._system, self._cache)
 
@@ -105,9 +109,9 @@ class MessageList:
         return self._timeline.remove([message for message in found if message is not None])
 
     def replace(self, message_id: str, message: Message | Mapping[str, Any]) -> bool:
-        """Put ``message`` in the place of the one of that id, with its source and its id; whether there was one (R3.21).
+        """Put ``message`` in the place of the one of that id; whether there was one (R3.21).
 
-        It takes the date of the one it replaces where its own would move it.
+        It takes over source and id, and the date if its own would move it.
         """
         old = self._timeline.find(message_id)
         if old is None:
@@ -217,7 +221,7 @@ class MessageList:
         self._system.replace_untagged(messages)
 
     def set_feedback(self, text: str) -> None:
-        """Tell the model why its attempt was rejected: the last of all system messages, in place of earlier ones (R7.8)."""
+        """Tell the model why its attempt was rejected: one system message, after all others (R7.8)."""
         self._system.set_feedback(text)
 
     def clear_feedback(self) -> None:
@@ -242,7 +246,7 @@ class MessageList:
         reconcile(self._timeline, self._system, returned, stage, _source(default_source))
 
     def append_response(self, parts: list[Part], *, message_id: str, model: str | None = None) -> Message | None:
-        """Add what an attempt produced, as ``add`` would add an assistant message of source ``response`` (R3.17 to R3.19).
+        """Add what an attempt produced, as ``add`` adds an assistant message of source ``response`` (R3.17 to R3.19).
 
         Args:
             parts: The parts; they are kept, not copied.

@@ -76,6 +76,7 @@ class ToolInvocation(Record, kw_only=True):
         return self.state in PENDING_STATES
 
     def to_dict(self) -> dict[str, Any]:
+        """The JSON form; ``args`` is always there, ``result`` once there is one, even if it is ``null``."""
         out = super().to_dict()
         out.setdefault("args", None)
         if self.state == "result":
@@ -191,6 +192,7 @@ class MessageContent(Record, kw_only=True):
     _nested: ClassVar[dict[str, Any]] = {"parts": lambda parts: [part_from_dict(part) for part in parts]}
 
     def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
         out = super().to_dict()
         # The one key of the stored shape that keeps its underscore.
         attachments = out.pop("experimentalAttachments", None)
@@ -200,6 +202,7 @@ class MessageContent(Record, kw_only=True):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> MessageContent:
+        """Read the JSON form; ``parts`` may be missing, ``format`` becomes 2 (R3.5)."""
         data = {**data, "parts": data.get("parts") or [], "format": 2}
         if "experimental_attachments" in data:
             data["experimentalAttachments"] = data.pop("experimental_attachments")
@@ -253,13 +256,13 @@ class Message(Record, kw_only=True):
         return super().from_dict(data)
 
     def to_dict(self) -> dict[str, Any]:
+        """The stored form (R4.1)."""
         out: dict[str, Any] = {"id": self.id, "role": self.role}
         if self.created_at is not None:
             out["createdAt"] = iso(self.created_at)
         out["content"] = self.content.to_dict()
-        for key, value in (("threadId", self.thread_id), ("resourceId", self.resource_id), ("type", self.type)):
-            if value is not None:
-                out[key] = value
+        context = {"threadId": self.thread_id, "resourceId": self.resource_id, "type": self.type}
+        out |= {key: value for key, value in context.items() if value is not None}
         for key, value in (self.extra or {}).items():
             out.setdefault(key, to_json(value))
         return out

@@ -1,7 +1,7 @@
 """Messages → provider prompt (R4.9 to R4.20): pure, deterministic, no downloads.
 
-A prompt message is a plain camelCase dict ``{role, content, providerOptions?}``. Nothing in it is shared with the message
-it was made from, so that an edit of the message never reaches a prompt that was already sent.
+A prompt message is a plain camelCase dict ``{role, content, providerOptions?}``. Nothing in it is shared with the
+message it was made from, so that an edit of the message never reaches a prompt that was already sent.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def prompt_of(message: Message, start: int = 0, stop: int | None = None) -> list
     parts = content.parts
     if len(parts) == 1 and content.provider_metadata is None:
         part = parts[0]
-        if part.__class__ is TextPart and part.type == "text" and part.provider_metadata is None and part.text:  # type: ignore[attr-defined]
-            text = well_formed(part.text)  # type: ignore[attr-defined]  # a TextPart
+        if part.__class__ is TextPart and part.type == "text" and part.provider_metadata is None and part.text:
+            text = well_formed(part.text)
             if message.role == "user":
                 return [{"role": "user", "content": [{"type": "text", "text": text}]}]
             if message.role == "assistant" and not text.isspace():
@@ -165,7 +165,7 @@ def denial(invocation: ToolInvocation) -> str:
 
 
 def reasoning_parts(part: Part) -> list[dict[str, Any]]:
-    """Reasoning as it is sent: one part for each signature or redacted piece; nothing if it says nothing (R4.14, R4.15).
+    """Reasoning as it is sent: a part for each signed or redacted piece, none if it says nothing (R4.14, R4.15).
 
     Signatures and redacted data travel in the options of the provider they came from; without one on the part, that is
     ``anthropic``, whose terms they are.

@@ -17,8 +17,8 @@ _working_memory = re.compile(r"<working_memory>.*?(?:</working_memory>|\Z)", re.
 def saved_form(message: Message) -> Message | None:
     """The message as it is stored: itself if nothing has to go, else a copy; ``None`` if nothing of it is left.
 
-    Calls whose arguments never arrived in full, updates of the working memory and blank text of an assistant are left out,
-    ``<working_memory>`` blocks are cut from text, and strings that no store could encode are mended.
+    Calls whose arguments never arrived in full, updates of the working memory and blank text of an assistant are left
+    out, ``<working_memory>`` blocks are cut from text, and strings that no store could encode are mended.
     """
     content = message.content
     parts = [kept for part in content.parts if (kept := _saved_part(part, message.role)) is not None]

@@ -41,8 +41,8 @@ def texts_of(parts: Iterable[Part | None]) -> list[str]:
 def well_formed(text: str) -> str:
     """``text`` as it can be encoded: halves of a surrogate pair are joined, lone ones become U+FFFD.
 
-    A broken JSON escape, or a stream cut in the middle of a character, leaves a lone surrogate in a Python string; one of
-    them makes every request and every save of the thread fail.
+    A broken JSON escape, or a stream cut in the middle of a character, leaves a lone surrogate in a Python string; one
+    of them makes every request and every save of the thread fail.
     """
     if text.isascii():
         return text

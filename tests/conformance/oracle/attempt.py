@@ -146,9 +146,9 @@ class Attempt:
                 cached = cached or call.returned.get("response")
         if cached is not None:
             return self._replayed(cached)
-        entry = self._call_model(prompt)
         hooks.status.from_cache = False
         self._start({"type": "step-start"})
+        entry = self._call_model(prompt)
         if "error" in entry:
             raise ProviderFailure(entry["error"]["message"])
         parts = parts_of(entry, joins_text=not self.call.is_stream)

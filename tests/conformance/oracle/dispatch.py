@@ -23,6 +23,8 @@ _WITH_MODEL = frozenset(("processInputStep", "processLLMRequest", "processLLMRes
 _OF_STEP = frozenset(("processLLMResponse", "processOutputStep", "processToolResult"))
 _UNCOUNTED_BY_REFERENCE = frozenset(("processOutputStream", "processToolResult", "processOutputResult"))
 
+FEEDBACK_PREFIX = "[Processor Feedback] "
+
 UNLOGGED = frozenset(
     ("response-metadata", "tool-call-input-streaming-start", "tool-call-delta", "tool-call-input-streaming-end")
 )
@@ -177,7 +179,7 @@ class Dispatcher:
         if "messages" in observe and hook not in _MESSAGELESS:
             facts["messages"] = message_facts(self.messages(response_only=site.response_only))
         if "system" in observe and hook in _WITH_SYSTEM:
-            facts["system"] = list(self.conversation.system)
+            facts["system"] = self._system(hook)
         if "state" in observe:
             facts["state"] = copy.deepcopy(self._state(spec))
         if "steps" in observe and hook not in _STEPLESS:
@@ -190,6 +192,12 @@ class Dispatcher:
             facts["streamParts"] = self._stream_parts[id(spec)]
         facts |= {name: value for name, value in site.extra.items() if name in _asked(observe)}
         self.log(spec.id, hook, copy.deepcopy(facts), site.cause)
+
+    def _system(self, hook: str) -> list[str]:
+        """The untagged system messages; the tool-result hook sees the tagged ones too (R2.4)."""
+        feedback = self.conversation.feedback
+        is_seen = hook == "processToolResult" and feedback is not None
+        return [*self.conversation.system, *([FEEDBACK_PREFIX + str(feedback)] if is_seen else [])]
 
     def _step_count(self, hook: str, site: Site) -> int:
         is_counted = hook in _OF_STEP and site.facts.get("finishReason", "") != "content-filter"

@@ -254,11 +254,12 @@ class CallRun:
             for part in (part for message in self.conversation.messages for part in message.tools):
                 if part["state"] == "call" and part.get("attempt") == hooks.status.attempt:
                     part |= {"state": "output-error", "error": "not executed"}
+            self.conversation.add_part({"type": "error"})
             attempt.send({"type": "step-finish", "reason": "error", "isContinued": False})
         partial = attempt.step.text if failure is not None else ""
         text = self._process_output_result(reason, self.text + partial)
         if self.scenario.has_memory:
-            self._save(failure)
+            self._save()
         hooks.to_client({"type": "finish", "reason": reason, "usage": self.usage})
         if failure is None:
             self.course.result = self._result(text, reason) | self._object(text)
@@ -352,10 +353,8 @@ class CallRun:
         except ValueError:
             return {}
 
-    def _save(self, failure: ProviderFailure | None) -> None:
+    def _save(self) -> None:
         """What the memory keeps: input and response as they now are (R13.9, R13.10)."""
-        if failure is not None:
-            self.conversation.add_part({"type": "error"})
         thread = self.world.threads.setdefault(self.call.thread, [])
         for message in self.conversation.of("input", "response"):
             twin = copy.deepcopy(message)

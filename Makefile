@@ -25,7 +25,7 @@ install: $(READY)
 # The marker is newer than pyproject.toml for as long as the installed dependencies are those that it names.
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and neither python3.11 nor a later one is here." >&2; exit 1; }
-	@test -x $(BIN)/python || { \
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
 		echo "Setting up $(VENV) with $$($(PYTHON) --version); this takes a minute, once." >&2; \
 		$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; }
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'

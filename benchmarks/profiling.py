@@ -40,7 +40,7 @@ async def profile(workload: Workload, *, seconds: float = 2.0, lines: int = 40, 
     runs = 0
     end = time.perf_counter() + seconds
     profiler.enable()
-    while time.perf_counter() < end:
+    while runs == 0 or time.perf_counter() < end:
         await workload.ours()
         runs += 1
     profiler.disable()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchmarks.baseline import CHUNK, FINAL
@@ -143,7 +144,7 @@ def _agent(model: Any, hooks: int, tools: list[Any], max_steps: int) -> Agent:
 def runner(hooks: int, steps: int, history: int, yielding: bool) -> Callable[[], Awaitable[str]]:
     """One run: ``steps`` tool calls, then the final text, which is returned."""
     agent = _agent(CallingModel(steps, yielding), hooks, [add], steps + 1)
-    past = [_message("user" if i % 2 == 0 else "assistant", f"message {i}") for i in range(history)]
+    past = [_message(i) for i in range(history)]
 
     async def run() -> str:
         result = await agent.generate([*past, "hi"] if past else "hi")
@@ -170,5 +171,11 @@ def streamer(hooks: int, chunks: int) -> Callable[[], Awaitable[int]]:
     return run
 
 
-def _message(role: str, text: str) -> Message:
-    return Message(id=f"m-{text}", role=role, content=MessageContent(parts=[TextPart(text=text)]))
+def _message(number: int) -> Message:
+    """An earlier message as a store gives it back: with an id and a date."""
+    return Message(
+        id=f"message-{number}",
+        role="user" if number % 2 == 0 else "assistant",
+        created_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number),
+        content=MessageContent(parts=[TextPart(text=f"message {number}")]),
+    )

@@ -118,6 +118,47 @@ agent = Agent(id="a", model=ScriptedModel(["ok"]), input_processors=[Looks()])
     assert "  looks  process_input  ran" in done.stderr.splitlines()
 
 
+def test_a_chunk_that_comes_back_in_a_list_as_it_was_is_not_rewritten(agents: Write) -> None:
+    path = agents("""
+class Lists(Processor):
+    id = "lists"
+
+    def process_output_stream(self, args):
+        return [args.part]
+
+agent = Agent(id="a", model=ScriptedModel(["ok"]), output_processors=[Lists()])
+""")
+    done = interlock("run", f"{path}:agent", "hi")
+    assert (done.stdout, "lists" in done.stderr) == ("ok\n", False)
+
+
+def test_a_tool_call_of_a_rejected_attempt_did_not_run(agents: Write) -> None:
+    """R7.11"""
+    path = agents("""
+@tool
+def pay(amount: int) -> str:
+    return "paid"
+
+class NoCalls(Processor):
+    id = "no-calls"
+
+    def process_output_step(self, args):
+        if args.tool_calls:
+            args.abort("Do not pay.", retry=True)
+
+agent = Agent(
+    id="a",
+    model=ScriptedModel([[tool_call("pay", {"amount": 5})], "Not paid."]),
+    tools=[pay],
+    output_processors=[NoCalls()],
+    max_processor_retries=1,
+)
+""")
+    done = interlock("run", f"{path}:agent", "hi")
+    assert done.stdout == "Not paid.\n"
+    assert '  pay({"amount": 5}) did not run' in done.stderr.splitlines()
+
+
 def test_tool_calls_and_what_became_of_them_are_in_the_report(agents: Write) -> None:
     path = agents("""
 @tool
@@ -168,9 +209,7 @@ def test_a_rejected_attempt_is_not_written_where_it_cannot_be_taken_back(agents:
 
 
 def test_a_blocked_attempt_that_was_held_back_is_never_written(agents: Write) -> None:
-    path = agents(
-        RETRIED.replace("max_processor_retries=1", "max_processor_retries=1").replace("A longer answer.", "No.")
-    )
+    path = agents(RETRIED.replace("A longer answer.", "No."))
     done = interlock("run", f"{path}:agent", "hi")
     assert (done.exit_code, done.stdout) == (3, "")
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
-from interlock.agent.attempt import TERMINAL_REASONS, Attempt
+from interlock.agent.attempt import Attempt
 from interlock.agent.deadlines import STEP_TIMEOUT, TOTAL_TIMEOUT, Deadlines
+from interlock.agent.reply import TERMINAL_REASONS
 from interlock.agent.run import Interrupted, ModelFailure, Run
 from interlock.agent.state_json import state_to_dict
 from interlock.agent.structured import parse_object
+from interlock.agent.suspension import Resumption, SuspendedStep
 from interlock.chunks import (
     ABORTED,
     ERROR,
@@ -88,9 +90,27 @@ class RunLoop:
                 attempt = Attempt(self._run)
                 failure: Exception | None = None
                 try:
-                    async with aclosing(self._chunks_of(attempt)) as produced:
-                        async for chunk in produced:
+                    if self._state.suspended is not None and self._run.resumption is not None:
+                        self._resume(attempt, self._state.suspended, self._run.resumption)
+                    else:
+                        reply = await attempt.prepare()
+                        for chunk in self._sent():
                             yield chunk
+                        try:
+                            async for chunk in reply.chunks():
+                                yield chunk
+                        finally:
+                            await reply.close()
+                        await reply.end()
+                        for chunk in self._sent():
+                            yield chunk
+                        await attempt.judge(reply)
+                    if attempt.tools is not None:
+                        for chunk in self._sent():
+                            yield chunk
+                        async with aclosing(attempt.tools.chunks()) as produced:
+                            async for chunk in produced:
+                                yield chunk
                     await self._accept(attempt)
                 except (Exception, asyncio.CancelledError) as error:
                     failure = self._own(error)
@@ -113,12 +133,9 @@ class RunLoop:
                 await self._abandon()
             self._scope.end()
 
-    def _chunks_of(self, attempt: Attempt) -> AsyncGenerator[Chunk, None]:
-        suspended, self._state.suspended = self._state.suspended, None
-        resumption = self._run.resumption
-        if suspended is not None and resumption is not None:
-            return attempt.resumed_chunks(suspended, resumption)
-        return attempt.chunks()
+    def _resume(self, attempt: Attempt, suspended: SuspendedStep, resumption: Resumption) -> None:
+        self._state.suspended = None
+        attempt.resume(suspended, resumption)
 
     def _start(self) -> Chunk:
         payload = StartPayload(id=self._state.agent_id, message_id=self._state.message_id)
@@ -152,33 +169,34 @@ class RunLoop:
 
     async def _accept(self, attempt: Attempt) -> None:
         """Accept the attempt as the step, and go on or finish the run."""
-        run, state, result = self._run, self._state, attempt.result
+        run, state, result, reply = self._run, self._state, attempt.result, attempt.reply
         assert result is not None
+        assert reply is not None
         if attempt.tools is not None and attempt.tools.waiting:
             await self._suspend(attempt)
             return
-        goes_on = await self._goes_on(attempt)
+        goes_on = await self._goes_on(attempt, reply.finish_reason)
         if not goes_on and run.structured_output is not None:
             state.object = parse_object(run.structured_output, result.text)
             self._send(*await run.process(ObjectResult(object=state.object)))
-        self._send(*await attempt.step_finish(goes_on))
+        self._send(*await attempt.step_finish(reply, result, goes_on))
         state.steps.append(result)
         state.listed_steps.append(result)
         state.call_ids.update(call.payload.tool_call_id for call in result.tool_calls)
         state.message_list.clear_feedback()
         await run.tell("on_step_finish", result)
         if await self._is_stopped(result, goes_on) or not goes_on:
-            state.finish_reason = attempt.finish_reason
+            state.finish_reason = reply.finish_reason
             self._is_finishing = True
             return
         state.step_number += 1
         run.model_index = 0
         run.model_override = None
 
-    async def _goes_on(self, attempt: Attempt) -> bool:
+    async def _goes_on(self, attempt: Attempt, finish_reason: str) -> bool:
         """Whether another step follows (R1.12, R1.13, R12.12)."""
         run = self._run
-        if attempt.tools is None or not attempt.tools.resolved or attempt.finish_reason in TERMINAL_REASONS:
+        if attempt.tools is None or not attempt.tools.resolved or finish_reason in TERMINAL_REASONS:
             return False
         steps = [*self._state.steps, attempt.result]
         if run.max_steps is not None and len(steps) >= run.max_steps:
@@ -317,10 +335,10 @@ class RunLoop:
 
     def _list_attempt(self, attempt: Attempt, reason: str, tripwire: TripWire) -> None:
         """List a rejected or blocked attempt that had a response, without its text (R6.7)."""
-        listed_steps = self._state.listed_steps
-        if not attempt.has_response or (listed_steps and listed_steps[-1] is attempt.result):
+        listed_steps, reply = self._state.listed_steps, attempt.reply
+        if reply is None or not reply.has_response or (listed_steps and listed_steps[-1] is attempt.result):
             return
-        result = attempt.result if attempt.result is not None else attempt.result_so_far()
+        result = attempt.result if attempt.result is not None else reply.step_result()
         attempt.result = msgspec.structs.replace(
             result, text="", parts=[], finish_reason=reason, tripwire=TripwireInfo.of(tripwire)
         )
@@ -329,7 +347,8 @@ class RunLoop:
     async def _recover(self, attempt: Attempt, error: BaseException) -> None:
         """A provider call failed: error processors, then the next model, then the end (R7.13)."""
         run, state, scope = self._run, self._state, self._scope
-        self._send(*await attempt.flush("error"))
+        await attempt.flush("error")
+        self._send()
         stage = ErrorStage(error, state.message_id, to_language_model)
         try:
             await run_hook(API_ERROR, run.pipeline.get("process_api_error"), scope, stage)
@@ -382,7 +401,7 @@ class RunLoop:
         state, scope = self._state, self._scope
         self._is_over = True
         self._is_finishing = False
-        scope.take()
+        self._send()
         await attempt.flush("cancel")
         text = attempt.keep_partial(unfinished=CANCELLED)
         if text and not (state.steps and state.steps[-1] is attempt.result):

@@ -96,7 +96,8 @@ class ResponseAssembler:
         span = self._texts[payload.id] = Span()
         span.metadata = payload.provider_metadata
 
-    def _text_delta(self, chunk: TextDelta) -> None:
+    def text_delta(self, chunk: TextDelta) -> None:
+        """Take a piece of text; the hot loop calls it without ``record``."""
         payload = chunk.payload
         span = self._texts.get(payload.id)
         if span is None:
@@ -235,7 +236,7 @@ def data_part(chunk: DataChunk) -> DataPart:
 
 _TAKERS: dict[type[Chunk], Callable[[ResponseAssembler, Any], None]] = {
     TextStart: ResponseAssembler._text_start,
-    TextDelta: ResponseAssembler._text_delta,
+    TextDelta: ResponseAssembler.text_delta,
     TextEnd: ResponseAssembler._text_end,
     ReasoningStart: ResponseAssembler._reasoning_start,
     ReasoningDelta: ResponseAssembler._reasoning_delta,

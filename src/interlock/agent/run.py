@@ -41,6 +41,7 @@ class Run:
     __slots__ = (
         "active_tools",
         "agent",
+        "attempts",
         "callbacks",
         "chain",
         "deadlines",
@@ -96,6 +97,8 @@ class Run:
         self.tool_call_concurrency: int | None = None
         self.require_tool_approval: Any = False
         self.callbacks: dict[str, Callback] = {}
+        self.attempts = 0
+        """Attempts begun in this process."""
         self.deadlines: Deadlines | None = None
         self.resumption: Resumption | None = None
         """What a suspended run goes on with; taken by its first attempt."""

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from interlock.cli.failures import UsageFailure
-from interlock.cli.run import INTERRUPTED, USAGE, run_agent, tell
+from interlock.cli.model_choice import STAND_IN, choose_model
+from interlock.cli.run import FAILED, INTERRUPTED, USAGE, run_agent, tell
+from interlock.cli.target import load_agent
 
 app = typer.Typer(
     help="Run agents with their processors at work.",
@@ -53,7 +55,7 @@ def run(
             show_default=False,
         ),
     ],
-    text: Annotated[str, typer.Argument(help="What to say to the agent; - reads standard input.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say to the agent; - reads standard input.")],
     model: Annotated[
         str | None,
         typer.Option(
@@ -64,10 +66,10 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Write every chunk of the run as a line of JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write no report to standard error.")] = False,
 ) -> None:
-    """Run an agent: its answer goes to standard output, what the processors did to standard error."""
-    from interlock.cli.model_choice import choose_model
-    from interlock.cli.target import load_agent
+    """Run an agent.
 
+    Its answer goes to standard output, and what its processors did to standard error.
+    """
     try:
         message = sys.stdin.read() if text == "-" else text
         if not message.strip():
@@ -85,15 +87,18 @@ def run(
 
 @local.command()
 def install() -> None:
-    """Fetch the weights of local/smollm2 (94 MB), unless they are there, and check them."""
+    """Fetch its weights (94 MB) and check them."""
     from interlock import ConfigurationError
     from interlock.models import install_local_model, resolve_model
 
-    tell("looking for the weights of local/smollm2, fetching them if need be (94 MB) ...")
+    try:
+        resolve_model(STAND_IN)
+    except ConfigurationError:
+        tell(f"fetching the weights of {STAND_IN} (94 MB) ...")
     try:
         path = install_local_model()
-        resolve_model("local/smollm2")
+        resolve_model(STAND_IN)
     except ConfigurationError as error:
         tell(f"error: {error}")
-        raise typer.Exit(1) from error
-    typer.echo(f"{path}\nSHA-256 checked: this is the expected file.")
+        raise typer.Exit(FAILED) from error
+    typer.echo(f"{STAND_IN} is ready, its SHA-256 is the expected one: {path}")

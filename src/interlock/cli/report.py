@@ -20,8 +20,8 @@ class RunReport:
 
     def __init__(self) -> None:
         self._hooks: dict[tuple[str, str], HookDeeds] = {}
-        self._calls: dict[str, str] = {}
-        """Tool calls by id, each as its line."""
+        self._calls: dict[str, ToolUse] = {}
+        """Tool calls by id."""
         self._warnings: dict[str, None] = {}
         """The models' warnings, each once, in order."""
         self._retries = 0
@@ -37,19 +37,20 @@ class RunReport:
         """Take notice of a chunk of the run's stream."""
         match chunk:
             case ToolCall():
-                self._calls[chunk.payload.tool_call_id] = f"{chunk.payload.tool_name}({_shown(chunk.payload.args)})"
+                self._calls[chunk.payload.tool_call_id] = ToolUse(chunk)
             case ToolResult():
-                self._settle(chunk.payload.tool_call_id, "returned")
+                self._settle(chunk, "returned")
             case ToolErrorChunk():
-                self._settle(chunk.payload.tool_call_id, f"failed: {_cut(str(chunk.payload.error))}")
+                self._settle(chunk, f"failed: {_cut(str(chunk.payload.error))}")
             case StepFinish():
                 outcome = chunk.payload.step_result
                 self._retries += outcome.reason == RETRY
                 for warning in outcome.warnings or ():
                     self._warnings[_warning_text(warning)] = None
 
-    def _settle(self, call_id: str, outcome: str) -> None:
-        self._calls[call_id] = f"{self._calls.get(call_id, call_id)} {outcome}"
+    def _settle(self, chunk: ToolResult | ToolErrorChunk, outcome: str) -> None:
+        use = self._calls.setdefault(chunk.payload.tool_call_id, ToolUse(chunk))
+        use.outcome = outcome
 
     def lines(self, result: AgentResult | None, seconds: float) -> list[str]:
         """The report, line by line.
@@ -59,7 +60,7 @@ class RunReport:
             seconds: How long it took.
         """
         lines = _section("processors", _aligned([(*key, deeds.text) for key, deeds in self._hooks.items()]))
-        lines += _section("tools", list(self._calls.values()))
+        lines += _section("tools", [use.text for use in self._calls.values()])
         lines += _section("warnings", list(self._warnings))
         return lines + _section("run", [self._summary(result, seconds)])
 
@@ -73,6 +74,19 @@ class RunReport:
         if result is not None:
             facts += _tokens(result.usage)
         return ", ".join([*facts, f"{seconds:.1f} s"])
+
+
+class ToolUse:
+    """One tool call and what became of it."""
+
+    def __init__(self, chunk: ToolCall | ToolResult | ToolErrorChunk) -> None:
+        self._call = f"{chunk.payload.tool_name}({_shown(chunk.payload.args)})"
+        self.outcome = "did not run"
+
+    @property
+    def text(self) -> str:
+        """The call as a line."""
+        return f"{self._call} {self.outcome}"
 
 
 class HookDeeds:

@@ -55,8 +55,8 @@ async def run_agent(
                     writer.see(chunk)
                 result = await stream.get_full_output()
                 failure = result.error
-        except OSError:
-            raise  # standard output is gone: the reader of a pipe has had enough
+        except BrokenPipeError:
+            raise  # the reader of standard output has had enough
         except Exception as error:
             # Preparing the run failed; what fails later is in the result.
             failure = error

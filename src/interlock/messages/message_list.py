@@ -103,6 +103,11 @@ class MessageList:
         self._timeline.is_exposed = True
         return self._timeline.find(message_id)
 
+    def parts_of(self, message_id: str) -> list[Part]:
+        """The live parts of the message of that id, for reading only; none if there is no such message."""
+        message = self._timeline.find(message_id)
+        return [] if message is None else message.content.parts
+
     def remove_by_ids(self, ids: Iterable[str]) -> list[Message]:
         """Remove messages; those that were there are returned in order (R3.21)."""
         found = [self._timeline.find(message_id) for message_id in ([ids] if isinstance(ids, str) else ids)]

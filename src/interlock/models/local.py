@@ -64,7 +64,13 @@ class LocalModel:
         require_model_requests(f"local/{self.model_id}")
         server = await asyncio.to_thread(shared_server, self._weights, self.model_id)
         chat = OpenAIChatModel(
-            self.model_id, api_key=server.key, base_url=server.base_url, provider=self.provider, dialect=SELF_HOSTED
+            self.model_id,
+            api_key=server.key,
+            base_url=server.base_url,
+            provider=self.provider,
+            dialect=SELF_HOSTED,
+            # The server ends a connection after its reply, often just when the next call would use it again.
+            headers={"connection": "close"},
         )
         async with aclosing(ToollessModel(chat).stream(_with_defaults(request))) as chunks:
             async for chunk in chunks:

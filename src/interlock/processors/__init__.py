@@ -23,6 +23,16 @@ from interlock.processors.base import (
     is_input_processor,
     is_output_processor,
 )
+from interlock.processors.composition import (
+    MapArgs,
+    ProcessorStepData,
+    Workflow,
+    create_step,
+    create_workflow,
+    parallel,
+    sequence,
+    when,
+)
 from interlock.processors.observe import HookEvent, Observer, TracingContext
 from interlock.processors.pipeline import Pipeline
 from interlock.processors.results import (
@@ -45,6 +55,7 @@ __all__ = [
     "HookArgs",
     "HookEvent",
     "InputProcessor",
+    "MapArgs",
     "Observer",
     "OutputProcessor",
     "OutputResult",
@@ -63,6 +74,7 @@ __all__ = [
     "ProcessOutputStreamArgs",
     "ProcessToolResultArgs",
     "Processor",
+    "ProcessorStepData",
     "ProcessorStreamWriter",
     "ProcessorViolation",
     "RunBudget",
@@ -70,7 +82,13 @@ __all__ = [
     "ToolCallInfo",
     "TracingContext",
     "TripwireInfo",
+    "Workflow",
+    "create_step",
+    "create_workflow",
     "is_error_processor",
     "is_input_processor",
     "is_output_processor",
+    "parallel",
+    "sequence",
+    "when",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 import msgspec
 
@@ -67,7 +67,7 @@ class Processor:
     """Whether ``process_output_stream`` wants ``data-*`` chunks too (R9.8)."""
     on_violation: Callable[[ProcessorViolation], Any] | None = None
     """Called once for every abort of this processor, also one that asks for a retry (R6.10)."""
-    stage: ClassVar[Literal["post_memory", "pre_memory"]] = "post_memory"
+    stage: Literal["post_memory", "pre_memory"] = "post_memory"
     """``pre_memory`` runs the input hooks before the memory loaders (R19.6)."""
     fail_open: bool = False
     """Let the unprocessed chunk through when ``process_output_stream`` raises (section 18.3)."""

@@ -206,7 +206,7 @@ class StreamChain:
     def _observe(self, link: Link, chunk: Chunk, result: Any, before: dict[str, Any]) -> None:
         if result is None or result == []:
             outcome = "dropped"
-        elif result is chunk and chunk.to_dict() == before:
+        elif (result is chunk or result == [chunk]) and chunk.to_dict() == before:
             return
         else:
             outcome = "changed"

@@ -206,18 +206,13 @@ class Attempt:
     # -- the stream ------------------------------------------------------------------------------------------------
 
     def _stream(self, chunks: list[Facts]) -> None:
-        status = self.hooks.status
-        status.is_streaming = True
-        try:
-            for chunk in chunks:
-                if chunk["type"] == "error":
-                    raise ProviderFailure(chunk["_error"])
-                if chunk["type"] == "finish":
-                    self._finish(chunk)
-                    break
-                self._pass(chunk)
-        finally:
-            status.is_streaming = False
+        for chunk in chunks:
+            if chunk["type"] == "error":
+                raise ProviderFailure(chunk["_error"])
+            if chunk["type"] == "finish":
+                self._finish(chunk)
+                break
+            self._pass(chunk)
         self.assemble()
 
     def _pass(self, chunk: Facts) -> None:
@@ -289,6 +284,7 @@ class Attempt:
         for span in list(self.open_spans):
             self._close(span["type"])
         self.flush()
+        self.hooks.status.is_assembled = True
 
     def flush(self) -> None:
         status, conversation = self.hooks.status, self.hooks.conversation
@@ -315,7 +311,7 @@ class Attempt:
         if local and step.reason not in _STOPPING:
             self.survivors.append(chunk)
             return
-        left = hooks.through({"type": "finish", **{k: v for k, v in chunk.items() if k != "type"}}, cause=self.cause)
+        left = hooks.through(chunk, cause=self.cause)
         if left is not None:
             self.survivors.append(left)
 
@@ -331,7 +327,13 @@ class Attempt:
         }
         for place, spec in hooks.having("input", "processLLMResponse"):
             cause = "D41" if is_cached else ""
-            site = Site(facts=facts, model=self.settings["model"], chunks=self.survivors, cause=cause)
+            site = Site(
+                facts=facts,
+                model=self.settings["model"],
+                chunks=self.survivors,
+                cause=cause,
+                finish_reason=self.step.reason,
+            )
             hooks.call(spec, "processLLMResponse", place, site, Returned.NOTHING)
 
     def _output_step(self) -> None:
@@ -343,7 +345,7 @@ class Attempt:
             "toolCalls": [call["toolName"] for call in step.calls],
         }
         for place, spec in hooks.having("output", "processOutputStep"):
-            site = Site(facts=facts, text=step.text, extra={"usage": step.usage})
+            site = Site(facts=facts, text=step.text, extra={"usage": step.usage}, finish_reason=step.reason)
             call = hooks.call(spec, "processOutputStep", place, site, Returned.SAME_LIST)
             if call.returned == []:
                 hooks.course.depart("D60")

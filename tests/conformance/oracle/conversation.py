@@ -23,6 +23,8 @@ class Message:
     source: str = ""
     metadata: Facts = field(default_factory=dict)
     id: int = field(default_factory=lambda: next(_ids))
+    time: float = 0.0
+    """Its place in the order of a thread (R3.13, R3.14)."""
 
     @property
     def text(self) -> str:
@@ -59,6 +61,8 @@ class Conversation:
         folds = message.role == "assistant" and source != "memory" and latest is not None and latest.role == "assistant"
         if not folds or latest is None:
             message.source = source
+            if source != "memory":
+                message.time = max((other.time for other in self.messages), default=0.0) + 1
             self.messages.append(message)
             return message
         for part in message.parts:
@@ -101,7 +105,7 @@ class Conversation:
         staged = {message.id for message in stage}
         self.messages = [message for message in self.messages if message.id in kept or message.id not in staged]
         previous: Message | None = None
-        pending: list[Message] = []
+        first: list[Message] = []
         for message in returned:
             if message.role == "system":
                 self.add_system(message.text)
@@ -110,16 +114,24 @@ class Conversation:
             if place is not None:
                 message.source = self.messages[place].source
                 self.messages[place] = message
-                self.messages[place:place] = pending
-                pending = []
+                self._insert(place, first)
+                first = []
             else:
                 message.source = default_source
                 if previous is None:
-                    pending.append(message)
+                    first.append(message)
                     continue
-                self.messages.insert(self.messages.index(previous) + 1, message)
+                self._insert(self.messages.index(previous) + 1, [message])
             previous = message
-        self.messages += pending
+        self._insert(len(self.messages), first)
+
+    def _insert(self, place: int, messages: list[Message]) -> None:
+        """Put undated messages at a place, dated so that they stay there (R3.23)."""
+        before = self.messages[place - 1].time if place else (self.messages[0].time - 1 if self.messages else 0.0)
+        after = self.messages[place].time if place < len(self.messages) else before + 1
+        for number, message in enumerate(messages, 1):
+            message.time = before + (after - before) * number / (len(messages) + 1)
+        self.messages[place:place] = messages
 
     def tool_part(self, call_id: str) -> Part | None:
         """The newest part of a call."""

@@ -41,9 +41,10 @@ class Status:
     retries_of_step: int = 0
     accepted: int = 0
     from_cache: bool = False
-    is_streaming: bool = False
+    is_assembled: bool = False
+    """Whether the attempt's reply is in the message list."""
     buffer: list[Facts] = field(default_factory=list)
-    """Finished parts of the response that is being streamed."""
+    """Finished parts of the attempt, until its reply is assembled."""
 
 
 @dataclass
@@ -61,6 +62,7 @@ class Site:
     is_local_tool: bool = False
     response_only: bool = False
     text: str | None = None
+    finish_reason: str = ""
     extra: Facts = field(default_factory=dict)
     """``usage`` and ``resultSteps``, logged if the scenario asks for them."""
     cause: str = ""
@@ -200,7 +202,7 @@ class Dispatcher:
         return [*self.conversation.system, *([FEEDBACK_PREFIX + str(feedback)] if is_seen else [])]
 
     def _step_count(self, hook: str, site: Site) -> int:
-        is_counted = hook in _OF_STEP and site.facts.get("finishReason", "") != "content-filter"
+        is_counted = hook in _OF_STEP and site.finish_reason != "content-filter"
         return self.status.accepted + is_counted
 
     # -- conditions ------------------------------------------------------------------------------------------------
@@ -294,10 +296,10 @@ class Dispatcher:
             return
         if not left.get("transient"):
             part = {key: value for key, value in left.items() if key != "transient"} | {"attempt": self.status.attempt}
-            if self.status.is_streaming:
-                self.status.buffer.append(part)
-            else:
+            if self.status.is_assembled:
                 self.conversation.add_part(part)
+            else:
+                self.status.buffer.append(part)
         self.to_client(left)
 
     # -- state and context -----------------------------------------------------------------------------------------

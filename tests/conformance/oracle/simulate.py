@@ -142,6 +142,7 @@ class CallRun:
         while True:
             status.attempt += 1
             status.buffer = []
+            status.is_assembled = False
             self.conversation.system = list(self.baseline)
             attempt = self.attempt = Attempt(self.hooks, self.scenario, self.call, self.world, self.step_limit)
             try:
@@ -366,6 +367,7 @@ class CallRun:
                 thread.append(twin)
             else:
                 thread[place] = twin
+        thread.sort(key=lambda message: message.time)
 
 
 def _input(call: Call) -> list[Message]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
 from interlock.chunks import Chunk
 from interlock.errors import ProcessorError, TripWire
 from interlock.messages import MessageList
 from interlock.processors.scope import RunData, RunScope, Trip
+
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class BranchScope:
@@ -119,32 +121,32 @@ def branch_scopes(outer: RunScope, count: int) -> list[BranchScope]:
 
 
 async def run_branches(
-    outer: RunScope, scopes: Sequence[BranchScope], work: Sequence[Callable[[], Awaitable[None]]], *, at_once: bool
+    outer: RunScope, scopes: Sequence[BranchScope], work: Sequence[Work], *, at_once: bool
 ) -> None:
     """Run the branches of one step, one after the other or at once, until all are done or one has failed.
 
     A branch that aborts or fails ends the others. If several aborted, the first in order counts (R16.9).
 
+    Args:
+        outer: The scope of the step.
+        scopes: The scopes of the branches, begun; the caller ends them when it has applied what it wants of them.
+        work: What each branch does.
+        at_once: Run them at the same time, because one of them may wait for something.
+
     Raises:
         TripWire: a branch aborted.
         Exception: a branch failed, and none aborted.
     """
+    failures = await (_run_at_once(work) if at_once else _run_in_order(work))
     for scope in scopes:
-        scope.begin()
-    try:
-        failures = await (_run_at_once(work) if at_once else _run_in_order(work))
-        for scope in scopes:
-            if scope.trip is not None:
-                outer.record_trip(scope.trip.tripwire, scope.trip.processor, scope.trip.hook)
-                await outer.check()
-        for failure in failures:
-            raise failure
-    finally:
-        for scope in scopes:
-            scope.end()
+        if scope.trip is not None:
+            outer.record_trip(scope.trip.tripwire, scope.trip.processor, scope.trip.hook)
+            await outer.check()
+    for failure in failures:
+        raise failure
 
 
-async def _run_in_order(work: Sequence[Callable[[], Awaitable[None]]]) -> list[Exception]:
+async def _run_in_order(work: Sequence[Work]) -> list[Exception]:
     for run in work:
         try:
             await run()
@@ -153,8 +155,8 @@ async def _run_in_order(work: Sequence[Callable[[], Awaitable[None]]]) -> list[E
     return []
 
 
-async def _run_at_once(work: Sequence[Callable[[], Awaitable[None]]]) -> list[Exception]:
-    tasks = [asyncio.ensure_future(_as_coroutine(run)) for run in work]
+async def _run_at_once(work: Sequence[Work]) -> list[Exception]:
+    tasks = [asyncio.get_running_loop().create_task(run()) for run in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:

@@ -1,0 +1,531 @@
+"""Reads one reply of a model: screens every chunk, keeps the books, and puts what is left into the response (R1.9)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from interlock._json import copy_json
+from interlock.agent.calls import CallReader
+from interlock.agent.request import PreparedCall, replayed_chunks
+from interlock.agent.response import ResponseAssembler, data_part
+from interlock.agent.run import Interrupted, ModelFailure, Run
+from interlock.agent.suspension import SuspendedStep
+from interlock.agent.tool_phase import handle_provider_outcome, observe_input
+from interlock.chunks import (
+    CONTENT_FILTER,
+    ERROR,
+    LENGTH,
+    OTHER,
+    STOP,
+    TOOL_CALLS,
+    Chunk,
+    DataChunk,
+    ErrorChunk,
+    Finish,
+    FinishPayload,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    ResponseMetadata,
+    StepOutcome,
+    StepOutput,
+    StepStart,
+    StepStartPayload,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCall,
+    ToolErrorChunk,
+    ToolInputDelta,
+    ToolInputEnd,
+    ToolInputStart,
+    ToolResult,
+    chunk_to_dict,
+)
+from interlock.errors import APICallError, ModelError, TripWire
+from interlock.messages.parts import Part
+from interlock.models.retry import close_stream, stream_with_retries
+from interlock.processors import StepResult
+from interlock.processors.results import CachedStepChunk
+from interlock.processors.stream import as_list
+from interlock.usage import Usage
+
+TERMINAL_REASONS = frozenset({ERROR, LENGTH, CONTENT_FILTER})
+"""Finish reasons after which the loop never goes on (R1.12)."""
+
+CONTENT_TYPES = frozenset(
+    {
+        "text-delta",
+        "reasoning-delta",
+        "source",
+        "tool-call-input-streaming-start",
+        "tool-call-delta",
+        "tool-call",
+        "tool-result",
+        "raw",
+    }
+)
+"""Chunk types that ``on_chunk`` is told of (R12.26)."""
+
+_TOOL_INPUT = frozenset({ToolCall, ToolInputStart, ToolInputDelta, ToolInputEnd})
+
+_SPANS = frozenset({TextStart, TextDelta, TextEnd, ReasoningStart, ReasoningDelta, ReasoningEnd})
+"""Chunks that need no books of their own."""
+
+
+class Reply:
+    """One reply, live or replayed."""
+
+    __slots__ = (
+        "_calls",
+        "_finish",
+        "_is_assembled",
+        "_is_flushed",
+        "_kept",
+        "_metadata",
+        "_own_parts",
+        "_reader",
+        "_reading",
+        "_run",
+        "_source",
+        "assembler",
+        "base_parts",
+        "call",
+        "finish_reason",
+        "from_cache",
+        "has_response",
+        "is_started",
+        "provider_results",
+        "request",
+        "usage",
+        "warnings",
+    )
+
+    def __init__(self, run: Run, call: PreparedCall) -> None:
+        self._run = run
+        self.call = call
+        self.assembler = ResponseAssembler()
+        self.usage: Usage | None = None
+        self.finish_reason = "unknown"
+        self.has_response = False
+        """Whether the model-level ``finish`` arrived (R0.6)."""
+        self.from_cache = call.response is not None
+        self.is_started = False
+        """Whether the attempt's ``step-start`` was emitted."""
+        self.warnings: list[Any] = []
+        self.request: Any = None
+        """What was sent, as the model tells it."""
+        self.provider_results: list[ToolResult] = []
+        """Results of calls that the provider executed."""
+        self.base_parts = 0
+        """How many parts the response message had before those of this reply."""
+        self._own_parts: list[Part] = []
+        """Parts of this reply that are in the response message."""
+        self._calls: CallReader | None = None
+        self._finish: Finish | None = None
+        self._kept: list[Chunk] | None = [] if run.pipeline.has("process_llm_response") else None
+        """The chunks that survived, for ``process_llm_response``."""
+        self._metadata: dict[str, Any] = {}
+        """What the provider says about its reply."""
+        self._is_flushed = run.chain is None
+        self._is_assembled = False
+        self._source: AsyncIterator[Chunk] | None = None
+        self._reader: AsyncGenerator[Chunk, None] | None = None
+        self._reading: asyncio.Task[Chunk] | None = None
+        """The read that goes on while background tasks emit."""
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the stream, nothing is sent yet, and emit ``step-start`` (R5.3)."""
+        run, call = self._run, self.call
+        self._source = self._open()
+        if run.deadlines is not None:
+            run.deadlines.begin_step()
+        if run.chain is not None:
+            run.chain.set_from_cache(self.from_cache)
+        if call.response is not None and any(_type_of(item) == "step-start" for item in call.response.chunks):
+            return
+        self.is_started = True
+        payload = StepStartPayload(
+            message_id=run.state.message_id,
+            # A stream hook may edit the chunk in place, and the messages of the prompt are used again.
+            request={"body": call.prompt if run.chain is None else copy_json(call.prompt)},
+            warnings=self.warnings,
+            started_at=int(time.time() * 1000),
+        )
+        started = await run.process(StepStart(payload=payload))
+        self._keep(started)
+        run.scope.outbox += started
+
+    def chunks(self) -> AsyncGenerator[Chunk, None]:
+        """Read the reply to its end; yields what the client sees.
+
+        Raises:
+            TripWire: a stream hook aborted.
+            ProcessorError: a stream hook failed.
+            ModelFailure: the provider failed.
+            Interrupted: the run was cancelled, or a background task ended it.
+        """
+        self._reader = self._read_all()
+        return self._reader
+
+    async def close(self) -> None:
+        """Close the provider's stream, however far it was read."""
+        if self._run.deadlines is not None:
+            self._run.deadlines.end_step()
+        if self._reader is not None:
+            await self._reader.aclose()
+        if self._reading is not None:
+            # A stream cannot be closed while somebody reads it.
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+            self._reading = None
+        if self._source is not None:
+            await close_stream(self._source)
+
+    def _open(self) -> AsyncIterator[Chunk]:
+        call = self.call
+        if call.response is not None:
+            self.warnings = list(call.response.warnings or [])
+            return _replay(replayed_chunks(call.response))
+        request = call.request
+        assert request is not None
+        retries = call.entry.max_retries
+        if retries is None:
+            retries = self._run.max_retries
+        if retries is None:
+            retries = request.settings.get("max_retries", 0)
+        return stream_with_retries(call.model, request, max_retries=retries) if retries else call.model.stream(request)
+
+    async def _read_all(self) -> AsyncGenerator[Chunk, None]:
+        """The hot loop: every chunk of the provider's stream."""
+        run, scope, chain, assembler = self._run, self._run.scope, self._run.chain, self.assembler
+        run_id, kept, on_chunk = run.state.run_id, self._kept, run.callbacks.get("on_chunk")
+        assert self._source is not None
+        read, text_delta = self._source.__anext__, assembler.text_delta
+        while True:
+            try:
+                if scope.attention:
+                    for emitted in scope.take():
+                        yield emitted
+                    read_or_none = await self._read_attended(read)
+                    if read_or_none is None:
+                        continue
+                    chunk = read_or_none
+                else:
+                    chunk = await read()
+            except StopAsyncIteration:
+                return
+            except (Interrupted, TripWire):
+                raise
+            except Exception as error:
+                if scope.failure is error:
+                    raise
+                raise ModelFailure(error) from error
+            kind = chunk.__class__
+            if kind not in _SPANS:
+                for other in await self._accept(chunk):
+                    yield other
+                continue
+            if not chunk.run_id:
+                chunk.run_id = run_id
+            if chain is not None:
+                out = await (chain.process_in_turn(chunk) if scope.tasks else chain.process(chunk))
+                if scope.outbox:
+                    for emitted in scope.take():
+                        yield emitted
+                if out is not chunk:
+                    for other in as_list(out):
+                        self._record(other)
+                        await self._tell_chunk(other)
+                        yield other
+                    continue
+            if kind is TextDelta:
+                text_delta(chunk)  # type: ignore[arg-type]  # checked by its class
+            else:
+                assembler.record(chunk)
+            if kept is not None:
+                kept.append(chunk)
+            if on_chunk is not None:
+                await self._tell_chunk(chunk)
+            yield chunk
+
+    async def _read_attended(self, read: Callable[[], Awaitable[Chunk]]) -> Chunk | None:
+        """Read the next chunk while background tasks may emit or end the run; ``None`` if something else happened."""
+        scope = self._run.scope
+        await scope.check()
+        if scope.interruption is not None or scope.is_aborted:
+            raise Interrupted
+        if not scope.tasks and self._reading is None:
+            scope.attention = False
+            return await read()
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(_next(read))
+        scope.wake = asyncio.Event()
+        waking = asyncio.get_running_loop().create_task(scope.wake.wait())
+        try:
+            await asyncio.wait((self._reading, waking), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            scope.wake = None
+            waking.cancel()
+        await scope.check()
+        if scope.interruption is not None or scope.is_aborted:
+            raise Interrupted
+        if not self._reading.done():
+            return None
+        reading, self._reading = self._reading, None
+        return reading.result()
+
+    async def _accept(self, chunk: Chunk) -> list[Chunk]:
+        """Take one chunk that is no text delta: screen it, record what is left, and return what the client sees."""
+        kind = chunk.__class__
+        if kind is Finish:
+            self._take_finish(chunk)  # type: ignore[arg-type]  # checked by its class
+            return []
+        if kind is ErrorChunk:
+            raise ModelFailure(_as_exception(chunk.payload.error))  # type: ignore[attr-defined]  # checked by its class
+        if chunk.type == "stream-start":
+            self._take_stream_start(chunk)
+            return []
+        if chunk.type == "raw" and not self._run.include_raw_chunks:
+            return []
+        if kind is ResponseMetadata:
+            self._metadata |= chunk.payload.to_dict()  # type: ignore[attr-defined]  # checked by its class
+        if kind in _TOOL_INPUT:
+            return await self._accept_call(chunk)
+        if isinstance(chunk, (ToolResult, ToolErrorChunk)):
+            # A call from the same stream must be in the list before its result is (R10.12).
+            self.commit()
+            ready = await handle_provider_outcome(self._run, self.step_result(), chunk)
+            if ready is None:
+                return self._run.scope.take()
+            if isinstance(ready, ToolResult):
+                self.provider_results.append(ready)
+            return [*self._run.scope.take(), *await self._screen(ready)]
+        return await self._screen(chunk)
+
+    async def _accept_call(self, chunk: Chunk) -> list[Chunk]:
+        if self._calls is None:
+            self._calls = CallReader(self._run.state.call_ids)
+        out: list[Chunk] = []
+        for one in self._calls.read(chunk):
+            out += await self._screen(one)
+            if one.__class__ is not ToolCall:
+                await observe_input(self._run, self.call, self._calls, one)
+        return out
+
+    async def _screen(self, chunk: Chunk) -> list[Chunk]:
+        """Pass a chunk through the stream hooks and record what is left of it."""
+        passed = await self._run.process(chunk)
+        out = self._run.scope.take()
+        for one in passed:
+            self._record(one)
+            if one.__class__ is not ResponseMetadata:
+                await self._tell_chunk(one)
+                out.append(one)
+        return out
+
+    async def _tell_chunk(self, chunk: Chunk) -> None:
+        if "on_chunk" in self._run.callbacks and chunk.type in CONTENT_TYPES:
+            await self._run.tell("on_chunk", chunk)
+
+    def _record(self, chunk: Chunk) -> None:
+        self.assembler.record(chunk)
+        if self._kept is not None:
+            self._kept.append(chunk)
+
+    def record_emission(self, chunk: Chunk, message_id: str | None) -> None:
+        """Put what a hook or a tool wrote where it belongs (R9.6, R9.7)."""
+        state = self._run.state
+        if not isinstance(chunk, DataChunk):
+            if not self._is_assembled:
+                self._record(chunk)
+        elif chunk.transient:
+            return
+        elif message_id is not None and message_id != state.message_id:
+            state.message_list.append_data_part(data_part(chunk), message_id=message_id)
+        elif self._is_assembled:
+            state.message_list.append_data_part(data_part(chunk), message_id=state.message_id)
+        else:
+            self.assembler.record(chunk)
+
+    def _keep(self, chunks: list[Chunk]) -> None:
+        if self._kept is not None:
+            self._kept += chunks
+
+    def _take_stream_start(self, chunk: Chunk) -> None:
+        payload = getattr(chunk, "payload", None) or {}
+        self.warnings = list(payload.get("warnings") or [])
+        self.request = payload.get("request")
+
+    def _take_finish(self, finish: Finish) -> None:
+        self._finish = finish
+        outcome, output = finish.payload.step_result, finish.payload.output
+        self.finish_reason = outcome.reason
+        if outcome.warnings:
+            self.warnings = [*self.warnings, *outcome.warnings]
+        if output is not None and output.usage is not None:
+            self.usage = output.usage
+            self._run.state.usage.add(self.usage)
+        self.has_response = True
+
+    # -- the end of the stream -------------------------------------------------------------------------------------
+
+    async def end(self) -> None:
+        """Flush, and show the model-level ``finish`` to the hooks if no tool call will continue the loop (R5.9).
+
+        Raises:
+            ModelFailure: the stream broke off, or its finish is a failure (R5.7).
+        """
+        finish = self._finish
+        if finish is None:
+            if not self.from_cache:
+                raise ModelFailure(APICallError("the model's stream broke off before its finish", is_retryable=True))
+            finish = self._synthetic_finish()
+            self._take_finish(finish)
+        if self.finish_reason == ERROR or (self.finish_reason == OTHER and not self.assembler.has_content):
+            raise ModelFailure(ModelError(f"the model finished with reason {self.finish_reason!r} and no answer"))
+        if self._run.chain is not None:
+            await self.flush("finish")
+            if not self._calls_continue():
+                finish = await self._show_finish(finish)
+        if self._kept is not None:
+            self._kept.append(finish)
+
+    async def _show_finish(self, finish: Finish) -> Finish:
+        """Pass the model-level finish through the stream hooks; dropping it changes nothing (R2.27)."""
+        outbox = self._run.scope.outbox
+        for chunk in await self._run.process(finish):
+            if isinstance(chunk, Finish):
+                finish = chunk
+            else:
+                self._record(chunk)
+                outbox.append(chunk)
+        return finish
+
+    async def flush(self, reason: str) -> None:
+        """Flush the stream hooks, once an attempt (R19.2); what they release is recorded and emitted."""
+        chain = self._run.chain
+        if self._is_flushed or chain is None:
+            return
+        self._is_flushed = True
+        for chunk in await chain.flush(reason):
+            self._record(chunk)
+            self._run.scope.outbox.append(chunk)
+
+    def _synthetic_finish(self) -> Finish:
+        reason = TOOL_CALLS if self.assembler.calls else STOP
+        usage = Usage(input_tokens=0, output_tokens=0, total_tokens=0)
+        return Finish(payload=FinishPayload(step_result=StepOutcome(reason=reason), output=StepOutput(usage=usage)))
+
+    def _calls_continue(self) -> bool:
+        """Whether the calls that survived, as far as one can tell before they run, will continue the loop (R1.12)."""
+        if self.finish_reason in TERMINAL_REASONS:
+            return False
+        tools = self.call.tools
+        return any(
+            not call.payload.provider_executed
+            and not (call.payload.tool_name in tools and tools[call.payload.tool_name].is_client_side)
+            for call in self.assembler.calls
+        )
+
+    def commit(self) -> None:
+        """Put what is finished so far into the message list."""
+        self.append(self.assembler.take_parts())
+
+    def append(self, parts: list[Part]) -> None:
+        """Put parts of this reply into the response message."""
+        if not parts:
+            return
+        state = self._run.state
+        message = state.message_list.append_response(parts, message_id=state.message_id, model=self.call.model.model_id)
+        if message is None:
+            return
+        state.message_id = message.id
+        if not self._own_parts:
+            held = message.content.parts
+            self.base_parts = next((place for place, part in enumerate(held) if part is parts[0]), len(held))
+        self._own_parts += parts
+
+    def complete(self) -> StepResult:
+        """Put the rest into the message list; the step as it stands."""
+        self.commit()
+        self._is_assembled = True
+        return self.step_result()
+
+    def restore(self, suspended: SuspendedStep) -> None:
+        """Be the complete reply of a step that was suspended."""
+        self.finish_reason = suspended.finish_reason
+        self.base_parts = suspended.base_parts
+        self.usage = suspended.step.usage
+        self.has_response = self.is_started = self._is_assembled = self._is_flushed = True
+
+    @property
+    def invalid_calls(self) -> dict[str, str]:
+        """Call id → why the call's arguments could not be read."""
+        return {} if self._calls is None else self._calls.invalid
+
+    @property
+    def response(self) -> dict[str, Any]:
+        """What the provider says about its reply."""
+        return self._metadata
+
+    def step_result(self) -> StepResult:
+        """The step as it stands; ``process_tool_result`` of a provider's own tool sees it while it is streamed."""
+        return StepResult(
+            step_number=self._run.state.step_number,
+            step_type="tool-result" if self._run.state.step_number else "initial",
+            text=self.assembler.text,
+            reasoning=self.assembler.reasoning,
+            sources=self.assembler.sources,
+            files=self.assembler.files,
+            tool_calls=self.assembler.calls,
+            parts=self._own_parts,
+            finish_reason=self.finish_reason,
+            tool_results=self.provider_results,
+            usage=self.usage or Usage(),
+            warnings=self.warnings,
+            request=self.request,
+            response=self._metadata,
+            model_id=self.call.model.model_id,
+            provider_metadata=_provider_metadata(self._finish),
+        )
+
+    def surviving_chunks(self) -> list[CachedStepChunk]:
+        """The chunks that survived output processing, detached and in JSON form (R11.6)."""
+        chunks = []
+        for chunk in self._kept or ():
+            data = chunk_to_dict(chunk)
+            chunks.append(CachedStepChunk(type=data["type"], payload=copy_json(data.get("payload"))))
+        return chunks
+
+
+async def _next(read: Callable[[], Awaitable[Chunk]]) -> Chunk:
+    return await read()
+
+
+async def _replay(chunks: list[Chunk]) -> AsyncIterator[Chunk]:
+    for chunk in chunks:
+        yield chunk
+
+
+def _type_of(item: Any) -> Any:
+    return item.get("type") if isinstance(item, dict) else item.type
+
+
+def _as_exception(error: Any) -> BaseException:
+    if isinstance(error, BaseException):
+        return error
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        return APICallError(error["message"], is_retryable=bool(error.get("isRetryable", False)))
+    return APICallError(str(error), is_retryable=False)
+
+
+def _provider_metadata(finish: Finish | None) -> dict[str, Any] | None:
+    if finish is None:
+        return None
+    return finish.payload.provider_metadata or (finish.payload.metadata or {}).get("providerMetadata")

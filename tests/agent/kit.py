@@ -30,6 +30,10 @@ NINE_HOOKS = [
 ]
 
 
+PATIENCE_S = 5.0
+"""A run that takes longer hangs."""
+
+
 def agent_of(model: Any, **settings: Any) -> Agent:
     """An agent over a model, or over the turns of a scripted one."""
     return Agent(id="agent", model=model if hasattr(model, "stream") else ScriptedModel(model), **settings)
@@ -57,7 +61,8 @@ Drive = Callable[..., Awaitable[Outcome]]
 async def generated(agent: Agent, messages: Any = "hi", **options: Any) -> Outcome:
     """Drive a run with ``generate``."""
     try:
-        return Outcome(await agent.generate(messages, **options))
+        async with asyncio.timeout(PATIENCE_S):
+            return Outcome(await agent.generate(messages, **options))
     except Exception as error:
         return Outcome(None, error)
 
@@ -65,7 +70,7 @@ async def generated(agent: Agent, messages: Any = "hi", **options: Any) -> Outco
 async def streamed(agent: Agent, messages: Any = "hi", **options: Any) -> Outcome:
     """Drive a run with ``stream``, reading every chunk."""
     try:
-        async with agent.stream(messages, **options) as stream:
+        async with asyncio.timeout(PATIENCE_S), agent.stream(messages, **options) as stream:
             chunks = await drain(stream.full_stream)
             return Outcome(await stream.get_full_output(), stream.error, chunks)
     except Exception as error:

@@ -128,11 +128,17 @@ def _mentioning(expected: Mapping[str, Any], got: Mapping[str, Any]) -> Facts:
 
 def _free(area: str, value: Any, scenario: Scenario) -> Any:
     """The facts without what may be worded freely: tool errors and feedback around what they quote of the scenario."""
-    if value is None or area not in ("hooks", "prompts", "chunks"):
-        return value
-    if area == "chunks":
-        value = [chunk for chunk in value if chunk["type"] not in _OBJECTS]
-    return _without_wording(value, scenario)
+    match area:
+        case "chunks":
+            shown = [chunk for chunk in value or [] if chunk["type"] not in _OBJECTS]
+            return _without_wording(shown, scenario)
+        case "hooks" if value is not None:
+            shown = [record for record in value if record[2].get("partType") not in _OBJECTS]
+            return _without_wording(shown, scenario)
+        case "prompts" if value is not None:
+            return _without_wording(value, scenario)
+        case _:
+            return value
 
 
 def _without_wording(value: Any, scenario: Scenario) -> Any:

@@ -109,6 +109,11 @@ def _texts_of_stream(change: Change) -> bool:
     return change.is_result("text") and bool(change.course.chunks) and len(texts) > 1
 
 
+def _of_all_steps(change: Change) -> bool:
+    steps = (change.course.result or {}).get("steps", 0)
+    return change.is_result("reasoningText", "sources", "files") and steps > 1
+
+
 def _was_cut(change: Change) -> bool:
     """An attempt failed, or was cut before its response was complete."""
     return change.has("failed-attempt") or change.has("rejected-attempt")
@@ -176,7 +181,7 @@ def _dropped_end(change: Change) -> bool:
     is_end = change.area == "chunks" and any(
         isinstance(side, Mapping) and side.get("type") in ends for side in (change.recorded, change.value)
     )
-    is_reason = change.is_fact("finishReason", "resultSteps", "usage")
+    is_reason = change.is_fact("finishReason", "resultSteps", "usage", "chunkTypes")
     return change.has("end-dropped") and (
         is_end or is_reason or change.is_result("finishReason", "usage", "totalUsage", "error")
     )
@@ -277,10 +282,9 @@ DIVERGENCES: tuple[Divergence, ...] = (
         "D11",
         "R12.21",
         "tool calls and results are those of accepted attempts",
-        lambda change: (
-            (change.has("rejected-attempt") or change.has("tripped")) and change.is_result("toolCalls", "toolResults")
-        ),
+        lambda change: (_was_cut(change) or change.has("tripped")) and change.is_result("toolCalls", "toolResults"),
     ),
+    Divergence("D37", "R12.21", "reasoning, sources and files are those of all accepted steps", _of_all_steps),
     Divergence("D12", "R12.20", "the text of a stream is that of all accepted steps", _texts_of_stream),
     # Errors.
     Divergence("D32", "R17.4a, R11.7", "a failed attempt has no response hooks", _failed_attempts_hooks),
@@ -315,7 +319,7 @@ DIVERGENCES: tuple[Divergence, ...] = (
             "D52" in change.departures or (change.has("data-edited") and _in(change, "stored") and not change.is_added)
         ),
     ),
-    Divergence("D53", "R2.27, R17.4, B15", "dropping an end hides it and changes nothing else", _dropped_end),
+    Divergence("D53", "R2.27, R11.6, R17.4, B15", "dropping an end hides it and changes nothing else", _dropped_end),
     Divergence(
         "D54",
         "R5.9, R5.10",
@@ -350,7 +354,12 @@ DIVERGENCES: tuple[Divergence, ...] = (
         "equal texts of two steps are both kept",
         lambda change: (
             change.has("same-text")
-            and (_in(change, "prompts", "stored") or change.is_fact("messages") or change.is_result(*_TEXTS))
+            and (
+                _in(change, "prompts", "stored")
+                or change.is_fact("messages")
+                or _is_outcome(change)
+                or change.is_result(*_TEXTS)
+            )
         ),
     ),
     Divergence(
@@ -358,7 +367,8 @@ DIVERGENCES: tuple[Divergence, ...] = (
         "R3.23, B18",
         "a new message stands where the returned list put it",
         lambda change: (
-            change.has("new-message-placed") and (_in(change, "prompts", "stored") or change.is_fact("messages"))
+            change.has("new-message-placed")
+            and (_in(change, "prompts", "stored") or change.is_fact("messages") or change.is_result(*_TEXTS))
         ),
     ),
     # Tools, state, configuration.

@@ -166,7 +166,9 @@ class _CallMerger:
                 if self._decide(self._record_change(ABSENT, new[j], departed, causes)):
                     merged.append(new[j].as_list())
             elif j is None and i is not None:
-                if not self._decide(self._record_change(old[i], None, departed, causes)):
+                if self._decide(self._record_change(old[i], None, departed, causes)):
+                    causes.add(self.applied[-1].id)
+                else:
                     merged.append(old[i])
             elif i is not None and j is not None:
                 merged.append(self._record(old[i], new[j], departed, causes))

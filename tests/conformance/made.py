@@ -340,6 +340,11 @@ def _data() -> dict[str, Data]:
         found[f"{name} of a tool's data"] = scenario(
             [calls(), says("ok")], out=[opted, reader], agent={"tools": emitting_tool}
         )
+    for kind in ("step-start", "text-start", "finish", "step-finish"):
+        found[f"data written at {kind}"] = scenario(
+            [says("ok")],
+            out=[processor("p", STREAM_HOOK, op("emit", type="data-note", data=1), when={"partType": kind})],
+        )
     found["a bad type in the stream"] = scenario(
         [says("ok")],
         out=[processor("p", STREAM_HOOK, op("emit", type="note", data=1), when={"partType": "text-delta"})],
@@ -434,6 +439,39 @@ def _retries() -> dict[str, Data]:
         always = processor("p", hook, op("abort", reason="again", retry=True), when=_late(hook), onViolation={})
         found[f"retries from {hook} until the limit"] = _with_tools(kind, always, hook, maxProcessorRetries=1)
     return found
+
+
+def _removals() -> dict[str, Data]:
+    """Rejected attempts of which something was in the message list early."""
+    rejecting = op("abort", reason="not so", retry=True)
+    first: Data = {"retryCount": 0}
+    emitting = op("emit", type="data-note", data=1)
+    search = {"toolCallId": "w1", "toolName": "search", "providerExecuted": True}
+    searched = [{"type": "tool-call", "input": '{"q":1}', **search}, {"type": "tool-result", "result": "hit", **search}]
+    guard = processor("g", "processOutputStep", rejecting, when=first)
+    common: Data = {"agent": {"maxProcessorRetries": 1}}
+    return {
+        "a rejected call of a provider's tool": scenario(
+            [entry(*searched, *text("no")), says("yes")], out=[guard], **common
+        ),
+        "data written before the rejection": scenario(
+            [says("no"), says("yes")],
+            out=[processor("g", "processOutputStep", emitting, rejecting, when=first)],
+            **common,
+        ),
+        "data written by the request hook of a rejected attempt": scenario(
+            [says("no"), says("yes")],
+            given=[processor("r", "processLLMRequest", emitting, when=first)],
+            out=[guard],
+            **common,
+        ),
+        "data written by the response hook of a rejected attempt": scenario(
+            [says("no"), says("yes")],
+            given=[processor("r", "processLLMResponse", emitting, when=first)],
+            out=[guard],
+            **common,
+        ),
+    }
 
 
 def _throws() -> dict[str, Data]:
@@ -538,6 +576,17 @@ def _failures() -> dict[str, Data]:
             errors=[processor("e", "processAPIError", op("remove-message", index=0), op("retry"))],
             messages=[{"role": "user", "text": "one"}, {"role": "user", "text": "two"}],
         ),
+        "an abort after a failed call": scenario(
+            [fails("bad one")], out=[processor("g", "processOutputResult", op("abort", reason="no"))]
+        ),
+        "an abort at the error chunk": scenario(
+            [fails("bad one")],
+            out=[processor("g", STREAM_HOOK, op("abort", reason="no"), when={"partType": "error"})],
+        ),
+        "data written after a failed call": scenario(
+            [fails("bad one")],
+            out=[processor("g", "processOutputResult", op("emit", type="data-note", data=1))],
+        ),
         "no further entry": scenario([calls()], out=[watch], agent={"tools": TOOL}),
     }
 
@@ -590,6 +639,7 @@ _PARTS = (
     _state,
     _ends,
     _retries,
+    _removals,
     _throws,
     _tools,
     _failures,

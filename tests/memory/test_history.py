@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.agent.ports import MemoryCall, resolve_memory
-from interlock.context import MEMORY_KEY, THREAD_KEY, RequestContext
+from interlock.context import THREAD_KEY, RequestContext
 from interlock.errors import ConfigurationError, StorageError, ThreadOwnershipError
 from interlock.memory import InMemoryStore, Memory, MessageHistory, Thread
 from interlock.messages import Message, MessageList
@@ -320,8 +320,3 @@ def test_every_call_gets_the_same_processors() -> None:
         processors += [memory.input_processors(run.thread_call), memory.output_processors(run.thread_call)]
     assert all(list(found) == [memory.history] for found in processors)
     assert memory.history.id == "message-history"
-
-
-def test_a_context_that_no_runtime_prepared_has_no_options() -> None:
-    context = RequestContext({MEMORY_KEY: None})
-    assert context.thread_id is None

@@ -138,17 +138,16 @@ async def test_a_sync_tool_can_run_inline() -> None:
 
 
 async def test_a_sync_tool_does_not_block_the_loop() -> None:
-    started, release = threading.Event(), threading.Event()
+    loop, started, release = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
     @tool
     def block() -> str:
-        started.set()
+        loop.call_soon_threadsafe(started.set)
         assert release.wait(10)
         return "done"
 
     running = asyncio.create_task(call(block, {}))
-    while not started.is_set():
-        await asyncio.sleep(0)
+    await started.wait()
     release.set()
     assert await running == "done"
 

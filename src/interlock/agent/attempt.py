@@ -164,11 +164,11 @@ class Attempt:
         )
         return await self.run.process(StepFinish(payload=payload))
 
-    async def rejected_finish(self, reason: str, processor_id: str | None, metadata: Any) -> list[Chunk]:
+    def rejected_finish(self, reason: str, processor_id: str | None, metadata: Any) -> Chunk | None:
         """The ``step-finish`` of a rejected or failed attempt that is repeated; nothing if it never started (R7.10)."""
         reply = self.reply
         if reply is None or not reply.is_started:
-            return []
+            return None
         outcome = StepOutcome(
             reason=RETRY,
             is_continued=True,
@@ -179,7 +179,7 @@ class Attempt:
         payload = StepFinishPayload(
             message_id=self.run.state.message_id, step_result=outcome, output=StepOutput(usage=reply.usage)
         )
-        return await self.run.process(StepFinish(payload=payload))
+        return StepFinish(payload=payload)
 
     async def flush(self, reason: str) -> None:
         """Flush the stream hooks if the attempt's stream has begun and was not flushed (R19.2)."""

@@ -288,11 +288,27 @@ class RunLoop:
         attempt.discard()
         scope.trip = None
         state.message_list.set_feedback(tripwire.reason)
-        finish = await attempt.rejected_finish(tripwire.reason, tripwire.processor_id, tripwire.metadata)
-        self._send(*finish)
+        self._is_finishing = False
+        state.error = state.finish_reason = state.text_override = None
+        await self._finish_rejected(attempt, tripwire.reason, tripwire.processor_id, tripwire.metadata)
         run.count_retry()
-        if finish and attempt.result is not None:
+        if attempt.result is not None:
             await run.tell("on_step_finish", attempt.result)
+
+    async def _finish_rejected(self, attempt: Attempt, reason: str, processor_id: str | None, metadata: Any) -> None:
+        """Show the ``step-finish`` of an attempt that is repeated; nothing if it never started (R7.10)."""
+        chunk = attempt.rejected_finish(reason, processor_id, metadata)
+        if chunk is None:
+            return
+        try:
+            passed = await self._run.process(chunk)
+        except TripWire as tripwire:
+            if not tripwire.retry:
+                raise
+            # A stream hook asks for the repetition that is under way.
+            self._scope.trip = None
+            passed = [chunk]
+        self._send(*passed)
 
     def _warn_not_granted(self, tripwire: TripWire, hook: str) -> None:
         limit = self._run.retry_limit
@@ -321,6 +337,7 @@ class RunLoop:
         """End the run with its ``tripwire`` chunk (R6.4, R6.5)."""
         state = self._state
         state.tripwire = info
+        state.error = None
         state.finish_reason = OTHER
         state.object = None
         await self._close_run()
@@ -375,7 +392,7 @@ class RunLoop:
 
     async def _repeat(self, attempt: Attempt, error: BaseException) -> None:
         attempt.discard()
-        self._send(*await attempt.rejected_finish(str(error), None, None))
+        await self._finish_rejected(attempt, str(error), None, None)
 
     async def _surface(self, attempt: Attempt, error: BaseException) -> None:
         """Nothing recovered the call: show the error and end the run with what it has (R17.4)."""

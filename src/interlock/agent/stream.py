@@ -127,23 +127,33 @@ class AgentStream:
 
     async def _iterate(self) -> AsyncIterator[Chunk]:
         await self._ready()
-        chunks, position = self._chunks, 0
+        run, read, chunks, position = self._run, self._source.__anext__, self._chunks, 0
+        assert run is not None
         while True:
             if position < len(chunks):
                 yield chunks[position]
                 position += 1
             elif self._is_done:
                 return
+            elif self._is_pulling:
+                await self._wait()
             else:
-                await self._pull()
+                # ``_pull`` in line: a coroutine a chunk would be the largest cost of reading a stream.
+                self._is_pulling = True
+                run.scope.driver = asyncio.current_task()
+                try:
+                    chunks.append(await read())
+                except BaseException as error:
+                    self._stopped(error)
+                finally:
+                    self._is_pulling = False
+                    if self._changed is not None:
+                        self._changed.set()
 
     async def _pull(self) -> None:
         """Advance the run by one chunk, or wait for the reader that is doing so."""
         if self._is_pulling:
-            if self._changed is None:
-                self._changed = asyncio.Event()
-            self._changed.clear()
-            await self._changed.wait()
+            await self._wait()
             return
         source, run = self._source, self._run
         assert run is not None
@@ -151,16 +161,28 @@ class AgentStream:
         run.scope.driver = asyncio.current_task()
         try:
             self._chunks.append(await source.__anext__())
-        except StopAsyncIteration:
-            self._end()
-        except BaseException:
-            # Only a cancellation of the reader comes this way; the run has stopped and saved nothing (R12.29).
-            self._end(ABORTED)
-            raise
+        except BaseException as error:
+            self._stopped(error)
         finally:
             self._is_pulling = False
             if self._changed is not None:
                 self._changed.set()
+
+    async def _wait(self) -> None:
+        """Wait until the reader that is pulling has a chunk, or the end."""
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        self._changed.clear()
+        await self._changed.wait()
+
+    def _stopped(self, error: BaseException) -> None:
+        """The run gave no chunk but ``error``: its regular end, or the reader's own cancellation, which is raised again."""
+        if isinstance(error, StopAsyncIteration):
+            self._end()
+            return
+        # The run has stopped and saved nothing (R12.29).
+        self._end(ABORTED)
+        raise error
 
     async def _drive(self) -> None:
         await self._ready()

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.agent.calls import CallReader
 from interlock.agent.request import PreparedCall
@@ -296,13 +296,12 @@ class ToolPhase:
         invocation = execution.invocation
         if execution.error is not None:
             return await self._record_failure(execution, execution.error)
-        stage = result_stage(self._run, invocation, execution.result, None, self._step)
-        is_known = await screen_result(self._run, stage)
-        if not is_known:
+        screened = await screen_result(self._run, invocation, execution.result, None, self._step)
+        if screened is None:
             return self._run.scope.take()
-        if stage.error_text is not None:
-            return await self._record_failure(execution, stage.error_text)
-        result = stage.result
+        if screened.error_text is not None:
+            return await self._record_failure(execution, screened.error_text)
+        result = screened.result
         record_result(self._run, execution.part, result, await model_output(execution.tool, result))
         self.resolved += 1
         chunk = ToolResult(
@@ -387,11 +386,22 @@ async def model_output(tool: Tool | None, result: Any) -> Any:
     return await outcome if inspect.isawaitable(outcome) else outcome
 
 
-def result_stage(
+class Screened(NamedTuple):
+    """What the tool-result hooks left of a result."""
+
+    result: Any
+    error_text: str | None = None
+    """Set when a hook made the call a failed one (R10.8)."""
+
+
+async def screen_result(
     run: Run, invocation: ToolInvocation, result: Any, provider_executed: bool | None, current: StepResult
-) -> ToolResultStage:
-    """The stage of ``process_tool_result`` for one result."""
-    return ToolResultStage(
+) -> Screened | None:
+    """Run the tool-result hooks; ``None`` if the call is not in the message list any more."""
+    processors = run.pipeline.get("process_tool_result")
+    if not processors:
+        return Screened(result)
+    stage = ToolResultStage(
         tool_name=invocation.tool_name,
         tool_call_id=invocation.tool_call_id,
         args=invocation.args,
@@ -400,15 +410,8 @@ def result_stage(
         current=current,
         message_list=run.state.message_list,
     )
-
-
-async def screen_result(run: Run, stage: ToolResultStage) -> bool:
-    """Run the tool-result hooks; whether the call is still in the message list afterwards."""
-    processors = run.pipeline.get("process_tool_result")
-    if not processors:
-        return True
     await run_hook(TOOL_RESULT, processors, run.scope, stage)
-    return stage.is_known
+    return Screened(stage.result, stage.error_text) if stage.is_known else None
 
 
 def record_result(run: Run, part: ToolInvocationPart, result: Any, output: Any = None) -> bool:
@@ -474,16 +477,19 @@ async def handle_provider_outcome(
     if isinstance(payload, ToolErrorPayload):
         run.state.message_list.update_tool_invocation(failed(part, _message_of(payload.error)))
         return chunk
-    stage = result_stage(run, invocation, payload.result, True, current)
-    if not await screen_result(run, stage):
+    screened = await screen_result(run, invocation, payload.result, True, current)
+    if screened is None:
         return None
-    if stage.error_text is not None:
-        run.state.message_list.update_tool_invocation(failed(part, stage.error_text))
+    if screened.error_text is not None:
+        run.state.message_list.update_tool_invocation(failed(part, screened.error_text))
         error = ToolErrorPayload(
-            tool_call_id=payload.tool_call_id, tool_name=payload.tool_name, args=invocation.args, error=stage.error_text
+            tool_call_id=payload.tool_call_id,
+            tool_name=payload.tool_name,
+            args=invocation.args,
+            error=screened.error_text,
         )
         return ToolErrorChunk(payload=error, run_id=chunk.run_id)
-    payload.result = stage.result
+    payload.result = screened.result
     record_result(run, part, payload.result)
     return chunk
 

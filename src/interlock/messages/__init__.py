@@ -1,7 +1,7 @@
 """Messages: their parts, the list that holds a run's conversation, and its forms for models, UIs and storage."""
 
 from interlock.messages._attempt import Attempt
-from interlock.messages._copying import copy_message
+from interlock.messages._copying import copy_data, copy_message
 from interlock.messages._merge import pending_tool_invocations
 from interlock.messages._system import FEEDBACK_PREFIX, FEEDBACK_TAG, SystemMessage
 from interlock.messages._timeline import Source
@@ -23,6 +23,7 @@ __all__ = [
     "PromptMessage",
     "Source",
     "SystemMessage",
+    "copy_data",
     "copy_message",
     "get_text",
     "part_from_dict",

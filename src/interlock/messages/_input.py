@@ -72,7 +72,8 @@ def read_message(item: Any) -> Message:
             f"{type(item).__name__} is no message: give a string, a Message or a dict with role and content",
             code=INVALID_CONTENT,
         )
-    role, content = item.get("role"), item.get("content")
+    role: Any = item.get("role")
+    content = item.get("content")
     _check_role(role)
     if len(item) == 2 and content.__class__ is str:
         text = well_formed(content)

@@ -234,14 +234,14 @@ class Timeline:
         without a date is said now, after all of history.
         """
         own = [message for message in self._dated if self.source_of(message) not in (None, "memory")]
-        history = self.of_source("memory") if own else []
-        if not history:
+        if not own:
             return
-        latest, moved = history[-1].created_at, False
-        assert latest is not None
+        undated = set(map(id, self._dated))
+        stored = [message.created_at for message in self.of_source("memory") if id(message) not in undated]
+        latest, moved = stored[-1] if stored else None, False
         for message in own:
             moment = message.created_at
-            if moment is not None and moment <= latest <= moment + _SKEW:
+            if latest is not None and moment is not None and moment <= latest <= moment + _SKEW:
                 message.created_at = latest = latest + _TICK
                 moved = True
         if moved:

@@ -310,6 +310,29 @@ class MessageList:
             twin._timeline.insert(copy_message(message), source, len(twin._timeline.items))
         return twin
 
+    def adopt(self, fork: MessageList) -> None:
+        """Become what ``fork`` has become: its messages, their sources, its system messages (R16.6).
+
+        What the branch left as it was, messages and parts of them, stays the same object; what it changed is its own.
+        """
+        timeline, branch = self._timeline, fork._timeline
+        branch.settle()
+        timeline.settle()
+        timeline.remove([message for message in timeline.items if branch.find(message.id) is None])
+        for message in list(branch.items):
+            source = branch.source_of(message)
+            assert source is not None
+            known = timeline.find(message.id)
+            if known is None:
+                timeline.insert(message, source)
+            elif known != message:
+                self._before_change(known)
+                message.content.parts = _unchanged(known.content.parts, message.content.parts)
+                timeline.swap(known, message, source)
+            else:
+                timeline.set_source(known, source)
+        self._system = SystemMessages.from_dict(fork._system.to_dict())
+
     def serialize(self) -> dict[str, Any]:
         """All messages, their sources and the system messages as JSON data (R3.26)."""
         self._timeline.settle()
@@ -371,6 +394,11 @@ class MessageList:
         if self._attempt is not None:
             self._attempt.remember(message, source)
         return source
+
+
+def _unchanged(parts: list[Part], changed: list[Part]) -> list[Part]:
+    """``changed``, with the objects of ``parts`` where they are equal."""
+    return [parts[i] if i < len(parts) and parts[i] == part else part for i, part in enumerate(changed)]
 
 
 def _source(name: str) -> Source:

@@ -222,8 +222,15 @@ class RunScope:
         if self.wake is not None:
             self.wake.set()
             return
+        if self.driver is not None and self.driver is _running_task():
+            # The run's own code asked, and may still go on to wait for something.
+            asyncio.get_running_loop().call_soon(self._cancel_driver)
+        else:
+            self._cancel_driver()
+
+    def _cancel_driver(self) -> None:
         driver = self.driver
-        if driver is None or driver.done() or not self.is_waiting() or driver is _running_task():
+        if self.interruption is None or driver is None or driver.done() or not self.is_waiting():
             return
         self._cancelled = driver
         self._cancelling = driver.cancelling()

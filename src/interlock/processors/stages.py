@@ -143,11 +143,13 @@ class OutputStepStage(Stage):
         """Call id → the result that stands in for the execution."""
 
     def fork(self, message_list: MessageList) -> Self:
+        """A stage on which refusals of a branch are kept apart."""
         twin = copy(self)
         twin.refused = dict(self.refused)
         return twin
 
     def adopt(self, fork: Self) -> None:
+        """Take over which calls were refused (R19.7)."""
         self.refused = fork.refused
 
 
@@ -180,6 +182,7 @@ class ToolResultStage(Stage):
         self._message_list = message_list
 
     def fork(self, message_list: MessageList) -> Self:
+        """A stage that reads the result from ``message_list``."""
         twin = copy(self)
         twin._message_list = message_list
         return twin

@@ -311,9 +311,8 @@ class Attempt:
         if local and step.reason not in _STOPPING:
             self.survivors.append(chunk)
             return
-        left = hooks.through(chunk, cause=self.cause)
-        if left is not None:
-            self.survivors.append(left)
+        # Dropped, it is hidden from the client, but still part of the reply: without it a replay would not be the same.
+        self.survivors.append(hooks.through(chunk, cause=self.cause) or chunk)
 
     # -- after the stream ------------------------------------------------------------------------------------------
 

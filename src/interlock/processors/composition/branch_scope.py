@@ -56,7 +56,7 @@ class BranchScope:
             self._outer.keep(chunk, message_id)
 
     def record_trip(self, tripwire: TripWire, processor: Any, hook: str) -> TripWire:
-        """Record an abort of the branch; whether it becomes that of the run is decided when all branches stand still."""
+        """Record an abort of the branch; which one counts for the run is decided when all branches stand still."""
         if self._is_over:
             return self._outer.record_trip(tripwire, processor, hook)
         tripwire.attribute_to(processor.id)
@@ -120,9 +120,7 @@ def branch_scopes(outer: RunScope, count: int) -> list[BranchScope]:
     return [BranchScope(outer, writing) for _ in range(count)]
 
 
-async def run_branches(
-    outer: RunScope, scopes: Sequence[BranchScope], work: Sequence[Work], *, at_once: bool
-) -> None:
+async def run_branches(outer: RunScope, scopes: Sequence[BranchScope], work: Sequence[Work], *, at_once: bool) -> None:
     """Run the branches of one step, one after the other or at once, until all are done or one has failed.
 
     A branch that aborts or fails ends the others. If several aborted, the first in order counts (R16.9).

@@ -109,8 +109,8 @@ class BoundMap:
     def _external(self, args: HookArgs) -> ProcessorReturnError:
         workflow_id, step_id = self.step
         return ProcessorReturnError(
-            f"step {step_id!r} of workflow {workflow_id!r} returned a MessageList that is neither the run's nor that of "
-            "one of its branches; return the data of a step, or a list of messages",
+            f"step {step_id!r} of workflow {workflow_id!r} returned a MessageList that is neither the run's nor a "
+            "branch's; return the data of a step, or a list of messages",
             code="PROCESSOR_RETURNED_EXTERNAL_MESSAGE_LIST",
             processor_id=workflow_id,
             hook=args._hook,

@@ -55,17 +55,21 @@ class BoundLeaf(BoundStep):
         self._place = place
 
     def has(self, hook: str) -> bool:
+        """Whether a processor in it implements the hook."""
         return hook in self._hooks
 
     def is_async(self, hook: str) -> bool:
+        """Whether it may have to wait in this hook."""
         return hook in self._hooks and self._hooks[hook].is_async
 
     async def run(self, hook: Hook, scope: RunScope, stage: Any, trail: Trail | None) -> None:
+        """Run it in any phase but the stream."""
         bound = self._hooks.get(hook.name)
         if bound is not None:
             await run_hook(hook, (bound,), scope, stage)
 
     def open(self, scope: RunScope, trail: Trail | None) -> list[Link]:
+        """Its links in the stream chain of one run."""
         return [] if self._place is None else self._place.open(scope)
 
 
@@ -93,12 +97,15 @@ class BoundMapStep(BoundStep):
         self._map = mapping
 
     def has(self, hook: str) -> bool:
+        """Whether a processor in it implements the hook."""
         return False
 
     def is_async(self, hook: str) -> bool:
+        """Whether it may have to wait in this hook."""
         return self._map.is_async
 
     async def run(self, hook: Hook, scope: RunScope, stage: Any, trail: Trail | None) -> None:
+        """Run it in any phase but the stream."""
         assert trail is not None
         call = partial(self._map_data, hook, trail)
         await run_hook(hook, (self._node.bound(hook.name, call),), scope, stage)
@@ -108,6 +115,7 @@ class BoundMapStep(BoundStep):
         return hook_result(data.phase, await self._map.ask(data, data, trail, args), args)
 
     def open(self, scope: RunScope, trail: Trail | None) -> list[Link]:
+        """Its links in the stream chain of one run."""
         assert trail is not None
         return [Link(self._node.bound(STREAM_HOOK, MappedChunks(self._map, trail).process), None, scope)]
 
@@ -137,9 +145,11 @@ class BoundFork(BoundStep):
         self._conditions = conditions
 
     def has(self, hook: str) -> bool:
+        """Whether a processor in it implements the hook."""
         return any(branch.has(hook) for branch in self.branches)
 
     def is_async(self, hook: str) -> bool:
+        """Whether it may have to wait in this hook."""
         return True
 
     def is_idle(self, hook: str) -> bool:
@@ -147,6 +157,7 @@ class BoundFork(BoundStep):
         return not self.is_parallel and self.map is None and not self.has(hook)
 
     async def run(self, hook: Hook, scope: RunScope, stage: Any, trail: Trail | None) -> None:
+        """Run it in any phase but the stream."""
         if not self.is_idle(hook.name):
             call = partial(self._run_branches, hook, trail)
             await run_hook(hook, (self._node.bound(hook.name, call),), scope, stage)
@@ -203,6 +214,7 @@ class BoundFork(BoundStep):
         return chosen
 
     def open(self, scope: RunScope, trail: Trail | None) -> list[Link]:
+        """Its links in the stream chain of one run."""
         if self.is_idle(STREAM_HOOK) and not self.has(FLUSH_HOOK):
             return []
         chunks = BranchedChunks(self, scope, trail)
@@ -226,13 +238,15 @@ class BoundSequence(BoundStep):
         self._has_map = has_map
 
     def has(self, hook: str) -> bool:
+        """Whether a processor in it implements the hook."""
         return any(step.has(hook) for step in self._steps)
 
     def is_async(self, hook: str) -> bool:
+        """Whether it may have to wait in this hook."""
         return any(step.is_async(hook) for step in self._steps)
 
     async def run(self, hook: Hook, scope: RunScope, stage: Any, trail: Trail | None = None) -> None:
-        """Run its steps, each on what the one before it left; ``trail``, that of the workflow around it, is not used."""
+        """Run its steps, each on what the one before it left; it leaves a trail of its own, not in ``trail``."""
         if not self.has(hook.name):
             return
         own = Trail() if self._has_map else None

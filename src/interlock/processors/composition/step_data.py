@@ -53,8 +53,8 @@ class ProcessorStepData:
     """The data at one place of a workflow, in one phase.
 
     Its values are those that a hook of the phase would get from its args; a field that the phase has not is ``None``.
-    Lists are snapshots, the messages and the chunk in them are live: what a later step edits in place shows. The data of
-    a parallel branch belongs to the branch's own fork of the message list.
+    Lists are snapshots, the messages and the chunk in them are live: what a later step edits in place shows. The data
+    of a parallel branch belongs to the branch's own fork of the message list.
 
     A map that builds its own gives only what it wants to change: ``ProcessorStepData(phase="input", messages=[…])``, or
     a mapping of the same names.

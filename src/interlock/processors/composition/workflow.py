@@ -54,9 +54,9 @@ class Workflow(Composite):
     """Processors that run in sequence, side by side or under conditions; made by ``create_workflow``.
 
     Once committed it is a processor: it may stand anywhere in ``input_processors`` and ``output_processors``, and in
-    other workflows. It has the hooks that its processors have, but for ``process_llm_request``, ``process_llm_response``
-    and ``process_api_error``, which are not called (R16.3). Its processors keep their own ids, states and spans, and an
-    abort is theirs.
+    other workflows. It has the hooks that its processors have, but for ``process_llm_request``,
+    ``process_llm_response`` and ``process_api_error``, which are not called (R16.3). Its processors keep their own ids,
+    states and spans, and an abort is theirs.
 
     It runs before the memory loaders (``stage``) if all of its processors want that.
     """
@@ -124,6 +124,7 @@ class Workflow(Composite):
         return [one for element in self._elements for one in _processors(element)]
 
     def check_place(self, array: str) -> None:
+        """Raise ``ConfigurationError`` if it cannot stand in this array or workflow (R16.1)."""
         if array == "error_processors":
             raise ConfigurationError(
                 f"workflow {self.id!r} cannot stand in error_processors, since process_api_error is not called in "
@@ -133,6 +134,7 @@ class Workflow(Composite):
             raise ConfigurationError(f"workflow {self.id!r} in {array} is not complete: call .commit() on it")
 
     def bind(self, binder: Binder, index: int) -> Binding:
+        """Bind its processors, numbered in its own order (R16.10)."""
         self.processor_index = index
         for processor in self.processors:
             for hook in _NOT_CALLED:

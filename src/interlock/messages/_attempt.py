@@ -31,10 +31,12 @@ class _Before(msgspec.Struct):
 class Attempt:
     """A snapshot of the messages that an attempt may add to. Plain data, keyed by message id."""
 
-    __slots__ = ("_before", "has_opened")
+    __slots__ = ("_before", "has_opened", "made")
 
     def __init__(self) -> None:
         self._before: dict[str, _Before] = {}
+        self.made: set[str] = set()
+        """Ids of messages that the attempt began."""
         self.has_opened = False
         """Whether the attempt has put its ``step-start`` or its first parts into the list."""
 
@@ -51,7 +53,7 @@ class Attempt:
 
     def remember(self, message: Message, source: Source | None) -> None:
         """Note what a message is before the attempt changes it, once."""
-        if source is None or message.id in self._before:
+        if source is None or message.id in self._before or message.id in self.made:
             return
         content = message.content
         self._before[message.id] = _Before(
@@ -95,6 +97,7 @@ class Attempt:
         """JSON form, for ``from_dict``."""
         return {
             "hasOpened": self.has_opened,
+            "made": sorted(self.made),
             "before": {
                 message_id: {
                     "source": before.source,
@@ -114,6 +117,7 @@ class Attempt:
         """Read the JSON form."""
         attempt = cls()
         attempt.has_opened = data["hasOpened"]
+        attempt.made = set(data["made"])
         for message_id, before in data["before"].items():
             pending = [part for part in map(part_from_dict, before["pending"]) if isinstance(part, ToolInvocationPart)]
             attempt._before[message_id] = _Before(

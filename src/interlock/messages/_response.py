@@ -33,9 +33,9 @@ def append_response(
     if attempt is None or not attempt.has_opened:
         _open_step(timeline, attempt, message, parts, model)
     if attempt is not None:
-        if message is latest:
-            # One that the attempt made itself was not there before it.
-            attempt.remember(message, timeline.source_of(message))
+        if message is not latest:
+            attempt.made.add(message.id)
+        attempt.remember(message, timeline.source_of(message))
         attempt.has_opened = True
     timeline.set_source(message, "response")
     fold_parts(content.parts, parts)
@@ -50,7 +50,9 @@ def append_data_part(timeline: Timeline, attempt: Attempt | None, part: DataPart
     known = timeline.find(message_id) if message_id is not None else _current_response(timeline)
     message = known or _new_response(timeline, message_id or "")
     source = timeline.source_of(message)
-    if attempt is not None and known is not None:
+    if attempt is not None:
+        if known is None:
+            attempt.made.add(message.id)
         attempt.remember(message, source)
     timeline.append_part(message, part)
     if source == "memory":

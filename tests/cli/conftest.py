@@ -18,13 +18,13 @@ Write = Callable[[str], str]
 
 
 @pytest.fixture(autouse=True)
-def _own_imports() -> Iterator[None]:
+def _own_imports(tmp_path: Path) -> Iterator[None]:
     """Agent files are imported into this process; none of them outlives its test."""
     path, modules = list(sys.path), set(sys.modules)
     yield
     sys.path[:] = path
     for name in set(sys.modules) - modules:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith("/tmp"):
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]
 
 

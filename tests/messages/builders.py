@@ -25,7 +25,9 @@ def call(call_id: str = "c1", name: str = "t", args: Any = None, **fields: Any) 
     return ToolInvocationPart(tool_invocation=invocation, **part)
 
 
-def done(call_id: str = "c1", result: Any = "r", name: str = "t", args: Any = None, **fields: Any) -> ToolInvocationPart:
+def done(
+    call_id: str = "c1", result: Any = "r", name: str = "t", args: Any = None, **fields: Any
+) -> ToolInvocationPart:
     return call(call_id, name, args, state="result", result=result, **fields)
 
 

@@ -65,7 +65,9 @@ def test_source_system_takes_system_messages_only() -> None:
         message_list.add("hi", "system")
 
 
-@pytest.mark.parametrize("broken", [{"role": "user"}, {"role": "user", "content": None}, {"role": "user", "content": {}}])
+@pytest.mark.parametrize(
+    "broken", [{"role": "user"}, {"role": "user", "content": None}, {"role": "user", "content": {}}]
+)
 def test_a_message_without_content_and_parts_is_invalid(broken: dict[str, object]) -> None:
     """R3.3"""
     with pytest.raises(InvalidMessageError, match="neither content nor parts") as caught:

@@ -151,7 +151,10 @@ def test_tool_results_go_into_the_message_with_the_call() -> None:
     """R3.5"""
     message_list = MessageList().add(
         [
-            {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "t", "args": {"x": 1}}]},
+            {
+                "role": "assistant",
+                "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "t", "args": {"x": 1}}],
+            },
             {
                 "role": "tool",
                 "content": [{"type": "tool-result", "toolCallId": "c1", "toolName": "t", "result": {"y": 2}}],
@@ -193,7 +196,9 @@ def test_a_second_result_of_a_call_is_ignored() -> None:
     """R3.5, FR-082"""
     message_list = MessageList().add(assistant(call()), "input")
     for value in ("x", "y"):
-        message_list.add({"role": "tool", "content": [{"type": "tool-result", "toolCallId": "c1", "result": value}]}, "input")
+        message_list.add(
+            {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "c1", "result": value}]}, "input"
+        )
     assert message_list.get.all.db()[0].content.parts == [done(result="x")]
 
 

@@ -65,7 +65,9 @@ def test_a_conversation() -> None:
 
 def test_a_signal_is_sent_as_a_user_message() -> None:
     """R4.9"""
-    assert prompt_of(message("signal", "wake up")) == [{"role": "user", "content": [{"type": "text", "text": "wake up"}]}]
+    assert prompt_of(message("signal", "wake up")) == [
+        {"role": "user", "content": [{"type": "text", "text": "wake up"}]}
+    ]
 
 
 @pytest.mark.parametrize(

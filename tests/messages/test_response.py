@@ -59,10 +59,16 @@ def test_a_later_step_opens_with_its_model() -> None:
 
 def test_a_remembered_answer_is_extended() -> None:
     """R3.17"""
-    message_list = MessageList().add([user("q", id="q", created_at=at(0)), assistant("a", id="a", created_at=at(1))], "memory")
+    message_list = MessageList().add(
+        [user("q", id="q", created_at=at(0)), assistant("a", id="a", created_at=at(1))], "memory"
+    )
     message = message_list.append_response([text("b")], message_id="r", model="m")
     assert message is not None
-    assert (message.id, kinds(message), message_list.source_of("a")) == ("a", ["text", "step-start", "text"], "response")
+    assert (message.id, kinds(message), message_list.source_of("a")) == (
+        "a",
+        ["text", "step-start", "text"],
+        "response",
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +110,11 @@ def test_a_response_behind_a_new_question_gets_an_id_of_its_own() -> None:
 def test_broken_characters_are_mended_before_storage() -> None:
     """FR-080"""
     message_list = asked()
-    broken = [text("a\ud83d"), ReasoningPart(reasoning="\ud83c\udf89"), done(result={"x": "\udc00"}, args={"y": "\ud800"})]
+    broken = [
+        text("a\ud83d"),
+        ReasoningPart(reasoning="\ud83c\udf89"),
+        done(result={"x": "\udc00"}, args={"y": "\ud800"}),
+    ]
     message_list.append_response(list(broken), message_id="r")
     assert message_list.get.response.db()[0].content.parts == [
         text("a\ufffd"),

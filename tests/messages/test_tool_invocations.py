@@ -36,7 +36,9 @@ def test_the_newest_call_of_that_id_is_meant() -> None:
     message_list = MessageList()
     message_list.add([assistant(call(), id="a"), user("x"), assistant(call(), id="b")], "input")
     message_list.update_tool_invocation(done())
-    states = [one.content.parts[0].tool_invocation.state for one in message_list.get.all.db() if one.role == "assistant"]  # type: ignore[attr-defined]
+    states = [
+        one.content.parts[0].tool_invocation.state for one in message_list.get.all.db() if one.role == "assistant"
+    ]  # type: ignore[attr-defined]
     assert states == ["call", "result"]
 
 
@@ -148,6 +150,14 @@ def test_the_next_prompt_has_the_result() -> None:
 
 def test_pending_calls_of_a_message_are_listed() -> None:
     """R4.4"""
-    states = ["partial-call", "call", "approval-requested", "approval-responded", "result", "output-error", "output-denied"]
+    states = [
+        "partial-call",
+        "call",
+        "approval-requested",
+        "approval-responded",
+        "result",
+        "output-error",
+        "output-denied",
+    ]
     message = assistant(*(call(state, state=state) for state in states), created_at=at(1))
     assert [part.tool_invocation.tool_call_id for part in pending_tool_invocations(message)] == states[:4]

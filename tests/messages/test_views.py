@@ -203,9 +203,7 @@ def test_steps_never_look_like_parallel_calls(form: str) -> None:
     """R3.11"""
     parts = [text("a"), done("c1"), done("c2"), StepStartPart(), done("c3"), text("b"), done("c4")]
     messages = getattr(MessageList().add(assistant(*parts), "response").get.all, form)()
-    assert [
-        (one["role"], [part.get("toolCallId") or part["text"] for part in one["content"]]) for one in messages
-    ] == [
+    assert [(one["role"], [part.get("toolCallId") or part["text"] for part in one["content"]]) for one in messages] == [
         ("assistant", ["a", "c1", "c2"]),
         ("tool", ["c1", "c2"]),
         ("assistant", ["c3"]),

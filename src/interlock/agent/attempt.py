@@ -120,8 +120,7 @@ class Attempt:
     def resume(self, suspended: SuspendedStep, resumption: Resumption) -> None:
         """Go on with a suspended step: its reply stands, one of its calls has been decided about (R12.37)."""
         run, result = self.run, suspended.step
-        entry = run.models[run.model_index]
-        self.reply = reply = Reply(run, PreparedCall(entry, to_language_model(entry.model)))
+        self.reply = reply = Reply(run, self._bare_call())
         reply.restore(suspended)
         self.result = result
         self._has_snapshot = True
@@ -135,6 +134,11 @@ class Attempt:
         self.tools = ToolPhase(run, run.tools, result, calls, {}, {}, resumption)
         self.tools.resolved = suspended.resolved
         self.tools.waiting = {key: chunk for key, chunk in suspended.waiting.items() if key != call_id}
+
+    def _bare_call(self) -> PreparedCall:
+        """A call that is not made: the run goes on without one."""
+        entry = self.run.models[self.run.model_index]
+        return PreparedCall(entry, to_language_model(entry.model))
 
     def suspended(self) -> SuspendedStep:
         """The step as it waits for somebody."""
@@ -151,8 +155,8 @@ class Attempt:
 
     # -- ends ----------------------------------------------------------------------------------------------------
 
-    async def step_finish(self, reply: Reply, result: StepResult, is_continued: bool) -> list[Chunk]:
-        """The accepted step's ``step-finish``, after the stream hooks."""
+    def step_finish(self, reply: Reply, result: StepResult, is_continued: bool) -> Chunk:
+        """The accepted step's ``step-finish``."""
         metadata = None if result.provider_metadata is None else {"providerMetadata": result.provider_metadata}
         payload = StepFinishPayload(
             message_id=self.run.state.message_id,
@@ -162,7 +166,7 @@ class Attempt:
             output=StepOutput(text=result.text, usage=result.usage),
             metadata=metadata,
         )
-        return await self.run.process(StepFinish(payload=payload))
+        return StepFinish(payload=payload)
 
     def rejected_finish(self, reason: str, processor_id: str | None, metadata: Any) -> Chunk | None:
         """The ``step-finish`` of a rejected or failed attempt that is repeated; nothing if it never started (R7.10)."""
@@ -201,19 +205,13 @@ class Attempt:
         Returns:
             The attempt's text.
         """
-        reply = self.reply
-        if reply is None:
-            if extra:
-                state = self.run.state
-                state.message_list.append_response(list(extra), message_id=state.message_id)
-            return ""
+        reply = self.reply or self._begin(self._bare_call())
         if self.result is not None:
             for part in self.result.parts:
                 _fail_if_pending(part, unfinished)
             reply.append(list(extra))
             return self.result.text
-        text = reply.assembler.text
-        parts = reply.assembler.take_parts()
+        text, parts = reply.give_up()
         for part in parts:
             _fail_if_pending(part, unfinished)
         if not text.strip():

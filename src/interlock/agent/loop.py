@@ -77,7 +77,9 @@ class RunLoop:
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
         """The run's stream. Closing it cancels the provider call, running tools and background tasks."""
         is_complete = False
-        deadlines = self._run.deadlines = Deadlines(self._scope, self._run.model_settings)
+        run = self._run
+        if run.model_settings.get("timeout"):
+            run.deadlines = Deadlines(self._scope, run.model_settings)
         try:
             if self._state.tripwire is not None:
                 # ``process_input`` aborted: there is no stream but for the tripwire (R6.8).
@@ -128,7 +130,8 @@ class RunLoop:
                         failure = self._own(error)
             is_complete = True
         finally:
-            deadlines.close()
+            if run.deadlines is not None:
+                run.deadlines.close()
             if not is_complete:
                 await self._abandon()
             self._scope.end()
@@ -175,17 +178,24 @@ class RunLoop:
         if attempt.tools is not None and attempt.tools.waiting:
             await self._suspend(attempt)
             return
-        goes_on = await self._goes_on(attempt, reply.finish_reason)
+        goes_on = self._may_go_on(attempt, reply.finish_reason)
+        if goes_on and run.stop_when:
+            goes_on = not await self._is_enough([*state.steps, result])
         if not goes_on and run.structured_output is not None:
             state.object = parse_object(run.structured_output, result.text)
             self._send(*await run.process(ObjectResult(object=state.object)))
-        self._send(*await attempt.step_finish(reply, result, goes_on))
+        finish = attempt.step_finish(reply, result, goes_on)
+        self._send(*(run.stamped(finish) if run.chain is None else await run.process(finish)))
         state.steps.append(result)
         state.listed_steps.append(result)
-        state.call_ids.update(call.payload.tool_call_id for call in result.tool_calls)
-        state.message_list.clear_feedback()
-        await run.tell("on_step_finish", result)
-        if await self._is_stopped(result, goes_on) or not goes_on:
+        if result.tool_calls:
+            state.call_ids.update([call.payload.tool_call_id for call in result.tool_calls])
+        if state.retry_count:
+            state.message_list.clear_feedback()
+        if run.callbacks:
+            await run.tell("on_step_finish", result)
+            goes_on = not await self._is_stopped(result, goes_on) and goes_on
+        if not goes_on:
             state.finish_reason = reply.finish_reason
             self._is_finishing = True
             return
@@ -193,19 +203,20 @@ class RunLoop:
         run.model_index = 0
         run.model_override = None
 
-    async def _goes_on(self, attempt: Attempt, finish_reason: str) -> bool:
-        """Whether another step follows (R1.12, R1.13, R12.12)."""
-        run = self._run
+    def _may_go_on(self, attempt: Attempt, finish_reason: str) -> bool:
+        """Whether another step may follow (R1.12, R1.13), as far as ``max_steps`` allows (R12.12)."""
         if attempt.tools is None or not attempt.tools.resolved or finish_reason in TERMINAL_REASONS:
             return False
-        steps = [*self._state.steps, attempt.result]
-        if run.max_steps is not None and len(steps) >= run.max_steps:
-            return False
-        for predicate in run.stop_when:
+        limit = self._run.max_steps
+        return limit is None or len(self._state.steps) + 1 < limit
+
+    async def _is_enough(self, steps: list[StepResult]) -> bool:
+        """Whether one of the ``stop_when`` predicates ends the run (R12.12)."""
+        for predicate in self._run.stop_when:
             verdict = predicate(steps)
             if await verdict if inspect.isawaitable(verdict) else verdict:
-                return False
-        return True
+                return True
+        return False
 
     async def _is_stopped(self, result: StepResult, goes_on: bool) -> bool:
         """Ask ``on_iteration_complete`` (R12.14); whether it ends the run."""
@@ -451,9 +462,11 @@ class RunLoop:
     async def _complete(self) -> None:
         """The regular end: result hooks, then ``finish``."""
         state = self._state
-        await self._scope.check()
-        await self._scope.drop_tasks()
-        await self._run_result_hooks()
+        if self._scope.attention:
+            await self._scope.check()
+            await self._scope.drop_tasks()
+        if self._run.pipeline.has("process_output_result"):
+            await self._run_result_hooks()
         self._is_over = True
         self._is_finishing = False
         await self._tell_finish()
@@ -466,11 +479,12 @@ class RunLoop:
         """Run ``process_output_result``, and take over the text if the hooks changed it (R2.35)."""
         run, state = self._run, self._state
         processors = run.pipeline.get("process_output_result")
-        if not processors:
-            return
         before = state.message_list.response_text()
         result = OutputResult(
-            text=state.text, usage=state.usage, finish_reason=state.finish_reason or "unknown", steps=list(state.steps)
+            text=state.accepted_text,
+            usage=state.usage,
+            finish_reason=state.finish_reason or "unknown",
+            steps=list(state.steps),
         )
         await run_hook(OUTPUT_RESULT, processors, self._scope, ResultStage(result))
         after = state.message_list.response_text()

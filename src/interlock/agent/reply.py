@@ -157,7 +157,11 @@ class Reply:
             warnings=self.warnings,
             started_at=int(time.time() * 1000),
         )
-        started = await run.process(StepStart(payload=payload))
+        started = (
+            run.stamped(StepStart(payload=payload))
+            if run.chain is None
+            else await run.process(StepStart(payload=payload))
+        )
         self._keep(started)
         run.scope.outbox += started
 
@@ -206,12 +210,15 @@ class Reply:
         run, scope, chain, assembler = self._run, self._run.scope, self._run.chain, self.assembler
         run_id, kept, on_chunk = run.state.run_id, self._kept, run.callbacks.get("on_chunk")
         assert self._source is not None
-        read, text_delta = self._source.__anext__, assembler.text_delta
+        read = self._source.__anext__
+        span_id: str | None = None
+        append: Callable[[str], None] = _no_span
         while True:
             try:
                 if scope.attention:
                     for emitted in scope.take():
                         yield emitted
+                    span_id = None
                     read_or_none = await self._read_attended(read)
                     if read_or_none is None:
                         continue
@@ -228,25 +235,43 @@ class Reply:
                 raise ModelFailure(error) from error
             kind = chunk.__class__
             if kind not in _SPANS:
-                for other in await self._accept(chunk):
-                    yield other
+                span_id = None
+                if kind is Finish:
+                    self._take_finish(chunk)  # type: ignore[arg-type]  # checked by its class
+                elif kind is ToolCall and chain is None and on_chunk is None:
+                    for call in self._read_call(chunk):
+                        call.run_id = run_id
+                        self._record(call)
+                        yield call
+                else:
+                    for other in await self._accept(chunk):
+                        yield other
                 continue
             if not chunk.run_id:
                 chunk.run_id = run_id
             if chain is not None:
                 out = await (chain.process_in_turn(chunk) if scope.tasks else chain.process(chunk))
                 if scope.outbox:
+                    span_id = None
                     for emitted in scope.take():
                         yield emitted
                 if out is not chunk:
+                    span_id = None
                     for other in as_list(out):
                         self._record(other)
                         await self._tell_chunk(other)
                         yield other
                     continue
             if kind is TextDelta:
-                text_delta(chunk)  # type: ignore[arg-type]  # checked by its class
+                payload = chunk.payload  # type: ignore[attr-defined]  # checked by its class
+                if payload.id == span_id and payload.provider_metadata is None:
+                    append(payload.text)
+                else:
+                    assembler.text_delta(chunk)  # type: ignore[arg-type]  # checked by its class
+                    span_id = payload.id
+                    append = assembler.open_text(payload.id)
             else:
+                span_id = None
                 assembler.record(chunk)
             if kept is not None:
                 kept.append(chunk)
@@ -283,9 +308,6 @@ class Reply:
     async def _accept(self, chunk: Chunk) -> list[Chunk]:
         """Take one chunk that is no text delta: screen it, record what is left, and return what the client sees."""
         kind = chunk.__class__
-        if kind is Finish:
-            self._take_finish(chunk)  # type: ignore[arg-type]  # checked by its class
-            return []
         if kind is ErrorChunk:
             raise ModelFailure(_as_exception(chunk.payload.error))  # type: ignore[attr-defined]  # checked by its class
         if chunk.type == "stream-start":
@@ -309,14 +331,17 @@ class Reply:
         return await self._screen(chunk)
 
     async def _accept_call(self, chunk: Chunk) -> list[Chunk]:
-        if self._calls is None:
-            self._calls = CallReader(self._run.state.call_ids)
         out: list[Chunk] = []
-        for one in self._calls.read(chunk):
+        for one in self._read_call(chunk):
             out += await self._screen(one)
-            if one.__class__ is not ToolCall:
+            if one.__class__ is not ToolCall and self._calls is not None:
                 await observe_input(self._run, self.call, self._calls, one)
         return out
+
+    def _read_call(self, chunk: Chunk) -> list[Chunk]:
+        if self._calls is None:
+            self._calls = CallReader(self._run.state.call_ids)
+        return self._calls.read(chunk)
 
     async def _screen(self, chunk: Chunk) -> list[Chunk]:
         """Pass a chunk through the stream hooks and record what is left of it."""
@@ -457,6 +482,11 @@ class Reply:
         self._is_assembled = True
         return self.step_result()
 
+    def give_up(self) -> tuple[str, list[Part]]:
+        """Text and parts of a reply that will not be completed; what is emitted from now on goes behind them."""
+        self._is_assembled = True
+        return self.assembler.text, self.assembler.take_parts()
+
     def restore(self, suspended: SuspendedStep) -> None:
         """Be the complete reply of a step that was suspended."""
         self.finish_reason = suspended.finish_reason
@@ -502,6 +532,10 @@ class Reply:
             data = chunk_to_dict(chunk)
             chunks.append(CachedStepChunk(type=data["type"], payload=copy_json(data.get("payload"))))
         return chunks
+
+
+def _no_span(text: str) -> None:
+    """Stands in for an open span before there is one; never called."""
 
 
 async def _next(read: Callable[[], Awaitable[Chunk]]) -> Chunk:

@@ -7,10 +7,9 @@ from typing import Any
 from interlock.agent.run import ModelFailure, Run
 from interlock.agent.structured import response_format
 from interlock.chunks import Chunk, chunk_from_dict
-from interlock.messages import Message
 from interlock.models import ModelFallback, ModelRequest, to_language_model
 from interlock.models.assets import download_assets
-from interlock.models.base import LanguageModel, ToolSpec
+from interlock.models.base import LanguageModel
 from interlock.processors.hooks import INPUT_STEP, LLM_REQUEST
 from interlock.processors.pipeline import run_hook
 from interlock.processors.results import CachedStepChunk, CachedStepResponse
@@ -42,13 +41,15 @@ async def prepare_call(run: Run) -> PreparedCall:
         ModelFailure: a file of the prompt could not be fetched (R4.16).
     """
     stage = _step_stage(run)
-    await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
+    if run.input_step_hooks:
+        await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
     call = PreparedCall(run.models[run.model_index], stage.model)
     call.tools = _usable_tools(stage)
     if run.scope.is_aborted:
         return call
     call.prompt = await _prompt(run, stage.model)
-    await _ask_request_hooks(run, call)
+    if run.pipeline.has("process_llm_request"):
+        await _ask_request_hooks(run, call)
     call.request = _request(run, stage, call)
     return call
 
@@ -91,11 +92,9 @@ async def _prompt(run: Run, model: LanguageModel) -> list[dict[str, Any]]:
 
 
 async def _ask_request_hooks(run: Run, call: PreparedCall) -> None:
-    processors = run.pipeline.get("process_llm_request")
-    if processors:
-        stage = RequestStage(call.prompt, call.model)
-        await run_hook(LLM_REQUEST, processors, run.scope, stage)
-        call.prompt, call.response = stage.prompt, stage.response
+    stage = RequestStage(call.prompt, call.model)
+    await run_hook(LLM_REQUEST, run.pipeline.get("process_llm_request"), run.scope, stage)
+    call.prompt, call.response = stage.prompt, stage.response
 
 
 def _request(run: Run, stage: StepStage, call: PreparedCall) -> ModelRequest:
@@ -110,20 +109,21 @@ def _request(run: Run, stage: StepStage, call: PreparedCall) -> ModelRequest:
     settings = stage.model_settings
     return ModelRequest(
         prompt=call.prompt,
-        tools=[tool_spec(name, tool) for name, tool in offered.items()],
+        tools=run.specs_of(offered),
         tool_choice=choice if offered or is_refusing else None,
         settings=settings,  # type: ignore[arg-type]  # unknown settings reach the adapter, which warns about them
         provider_options=stage.provider_options,
-        response_format=response_format(stage.structured_output),
-        headers={**(settings.get("headers") or {}), **(call.entry.headers or {})} or None,
+        response_format=None if stage.structured_output is None else response_format(stage.structured_output),
+        headers=_headers(settings.get("headers"), call.entry.headers),
         include_raw_chunks=run.include_raw_chunks,
         abort_signal=run.scope._signal,
     )
 
 
-def tool_spec(name: str, tool: Tool) -> ToolSpec:
-    """A tool as the model sees it."""
-    return ToolSpec(name=name, description=tool.description, input_schema=tool.json_schema)
+def _headers(of_settings: dict[str, str] | None, of_entry: dict[str, str] | None) -> dict[str, str] | None:
+    if not of_settings and not of_entry:
+        return None
+    return {**(of_settings or {}), **(of_entry or {})}
 
 
 def replayed_chunks(response: CachedStepResponse) -> list[Chunk]:
@@ -135,8 +135,3 @@ def replayed_chunks(response: CachedStepResponse) -> list[Chunk]:
             data["payload"] = {key: value for key, value in data["payload"].items() if key != "startedAt"}
         chunks.append(chunk_from_dict({"type": data.get("type"), "payload": data.get("payload"), "from": "AGENT"}))
     return chunks
-
-
-def conversation(run: Run) -> list[Message]:
-    """The messages of the run, as tools see them."""
-    return run.state.message_list.get.all.db()

@@ -48,13 +48,13 @@ class Span:
 class ResponseAssembler:
     """Collects one attempt's reply. A part takes its place when it is finished (R9.7)."""
 
-    __slots__ = ("_reasoning", "_texts", "calls", "files", "parts", "pieces", "reasoning", "sources")
+    __slots__ = ("_finished_texts", "_reasoning", "_texts", "calls", "files", "parts", "reasoning", "sources")
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
         """Finished parts that are not yet in the message list."""
-        self.pieces: list[str] = []
-        """All text pieces of the attempt, in order of arrival."""
+        self._finished_texts: list[str] = []
+        """Texts of closed spans, also of those that are in the message list already."""
         self.calls: list[ToolCall] = []
         self.reasoning: list[ReasoningPart] = []
         self.sources: list[Source] = []
@@ -65,12 +65,13 @@ class ResponseAssembler:
     @property
     def text(self) -> str:
         """The attempt's text so far."""
-        return "".join(self.pieces)
+        unfinished = [piece for span in self._texts.values() for piece in span.pieces]
+        return "".join([*self._finished_texts, *unfinished])
 
     @property
     def has_content(self) -> bool:
         """Whether anything but empty spans arrived."""
-        return bool(self.parts or self.calls or self.reasoning or any(self.pieces) or self._reasoning)
+        return bool(self.parts or self.calls or self.reasoning or self._reasoning or self.text)
 
     def record(self, chunk: Chunk) -> None:
         """Take one chunk; types that are no content are ignored."""
@@ -103,9 +104,12 @@ class ResponseAssembler:
         if span is None:
             span = self._texts[payload.id] = Span()
         span.pieces.append(payload.text)
-        self.pieces.append(payload.text)
         if payload.provider_metadata is not None:
             span.metadata = payload.provider_metadata
+
+    def open_text(self, span_id: str) -> Callable[[str], None]:
+        """How to append to a text span that is open: the hot loop keeps this while the span goes on."""
+        return self._texts[span_id].pieces.append
 
     def _text_end(self, chunk: TextEnd) -> None:
         payload = chunk.payload
@@ -117,6 +121,7 @@ class ResponseAssembler:
     def _close_text(self, key: str) -> None:
         span = self._texts.pop(key)
         text = "".join(span.pieces)
+        self._finished_texts.append(text)
         if text or span.metadata is not None:
             self.parts.append(TextPart(text=text, provider_metadata=span.metadata))
 

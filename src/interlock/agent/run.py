@@ -11,7 +11,7 @@ from interlock.agent.deadlines import Deadlines
 from interlock.agent.state import RunState
 from interlock.agent.suspension import Resumption
 from interlock.chunks import Chunk
-from interlock.models import ModelFallback
+from interlock.models import ModelFallback, ToolSpec
 from interlock.processors import Pipeline
 from interlock.processors.bound import BoundProcessor
 from interlock.processors.scope import RunScope
@@ -39,6 +39,7 @@ class Run:
     """One ``generate`` or ``stream`` call from its first hook to its last."""
 
     __slots__ = (
+        "_specs",
         "active_tools",
         "agent",
         "attempts",
@@ -82,6 +83,7 @@ class Run:
         self.model_override: Any = None
         """What an error processor chose for the next attempt (R19.5)."""
         self.tools: dict[str, Tool] = {}
+        self._specs: list[ToolSpec] | None = None
         self.tool_choice: Any = "auto"
         self.active_tools: list[str] | None = None
         self.provider_options: dict[str, Any] | None = None
@@ -114,6 +116,14 @@ class Run:
         if self.scope.budget is not None:
             self.scope.budget.retries += 1
 
+    def specs_of(self, tools: dict[str, Tool]) -> list[ToolSpec]:
+        """The tools as a model sees them; made once for the tools that every step has."""
+        if tools is not self.tools:
+            return [_spec(name, tool) for name, tool in tools.items()]
+        if self._specs is None:
+            self._specs = [_spec(name, tool) for name, tool in tools.items()]
+        return self._specs
+
     async def tell(self, name: str, *args: Any) -> Any:
         """Call a callback of the caller, if it was given; its exceptions are logged (R12.27)."""
         callback = self.callbacks.get(name)
@@ -127,6 +137,11 @@ class Run:
             _log.exception("the callback %s failed", name)
             return None
 
+    def stamped(self, chunk: Chunk) -> list[Chunk]:
+        """What ``process`` gives where there are no stream hooks."""
+        chunk.run_id = self.state.run_id
+        return [chunk]
+
     async def process(self, chunk: Chunk) -> list[Chunk]:
         """Stamp a chunk of the runtime's own and pass it through the stream hooks."""
         chunk.run_id = self.state.run_id
@@ -134,3 +149,7 @@ class Run:
             return [chunk]
         out = await (self.chain.process_in_turn(chunk) if self.scope.tasks else self.chain.process(chunk))
         return [] if out is None else out if isinstance(out, list) else [out]
+
+
+def _spec(name: str, tool: Tool) -> ToolSpec:
+    return ToolSpec(name=name, description=tool.description, input_schema=tool.json_schema)

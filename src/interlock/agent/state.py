@@ -79,8 +79,13 @@ class RunState:
         """The call's options, as far as a resumed run can take them over."""
 
     @property
+    def accepted_text(self) -> str:
+        """Text of the accepted steps."""
+        return "".join([step.text for step in self.steps])
+
+    @property
     def text(self) -> str:
         """Text of the accepted steps, or what replaced it (R12.20)."""
         if self.text_override is not None:
             return self.text_override
-        return "".join(step.text for step in self.steps)
+        return self.accepted_text

@@ -129,6 +129,7 @@ class AgentStream:
         await self._ready()
         run, read, chunks, position = self._run, self._source.__anext__, self._chunks, 0
         assert run is not None
+        loop = asyncio.get_running_loop()
         while True:
             if position < len(chunks):
                 yield chunks[position]
@@ -140,7 +141,7 @@ class AgentStream:
             else:
                 # ``_pull`` in line: a coroutine a chunk would be the largest cost of reading a stream.
                 self._is_pulling = True
-                run.scope.driver = asyncio.current_task()
+                run.scope.driver = asyncio.current_task(loop)
                 try:
                     chunks.append(await read())
                 except BaseException as error:
@@ -176,7 +177,7 @@ class AgentStream:
         await self._changed.wait()
 
     def _stopped(self, error: BaseException) -> None:
-        """The run gave no chunk but ``error``: its regular end, or the reader's own cancellation, which is raised again."""
+        """The run gave no chunk but ``error``: its regular end, or the reader's own cancellation, which goes on."""
         if isinstance(error, StopAsyncIteration):
             self._end()
             return
@@ -230,6 +231,7 @@ class AgentStream:
                 pass
         finally:
             self._is_done = True
+            self._source = None
         if run.state.error is not None:
             raise run.state.error
         return AgentResult(run)

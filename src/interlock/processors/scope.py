@@ -139,6 +139,10 @@ class RunScope:
     def end(self) -> None:
         """No hook, no emission and no signal means anything to this run any more."""
         self.is_ended = True
+        # What a finished run refers to is freed at once, not by the cycle collector.
+        self.record = None
+        self.chain = None
+        self.is_waiting = _never
         if self._signal is not None:
             self._signal.remove_callback(self._on_signal)
 
@@ -271,6 +275,8 @@ class RunScope:
 
     async def drop_tasks(self) -> None:
         """Cancel the background tasks and wait until they are gone."""
+        if not self.tasks:
+            return
         tasks, self.tasks = self.tasks, set()
         for task in tasks:
             task.cancel()

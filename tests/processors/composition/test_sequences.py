@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +17,10 @@ from tests.agent.kit import Drive, Made, Make, Recorder, agent_of, echo, told
 pytestmark = pytest.mark.anyio
 
 Arrange = Callable[..., list[Any]]
+
+
+def nothing(args: Any) -> None:
+    """A hook that changes nothing."""
 
 
 def as_list(*processors: Any) -> list[Any]:
@@ -113,8 +117,8 @@ async def test_a_returned_list_is_reconciled_before_the_next_step(arrange: Arran
     model = ScriptedModel(["x"])
 
     def shout(args: Any) -> list[dict[str, Any]]:
-        return [{**message.to_dict(), "content": {"format": 2, "parts": [{"type": "text", "text": "HI"}]}}
-                for message in args.messages]  # fmt: skip
+        content = {"format": 2, "parts": [{"type": "text", "text": "HI"}]}
+        return [{**message.to_dict(), "content": content} for message in args.messages]
 
     def add(args: Any) -> dict[str, Any]:
         return {"messages": [*args.messages, {"role": "user", "content": "more"}], "system_messages": ["S"]}
@@ -134,7 +138,7 @@ async def test_a_foreign_message_list_is_refused_in_the_name_of_the_processor(
     arrange: Arrange, drive: Drive, make: Make
 ) -> None:
     """R2.6, R16.4"""
-    processors = arrange(make("a", process_output_step=lambda args: MessageList()), make("b", process_input=print))
+    processors = arrange(make("a", process_output_step=lambda args: MessageList()), make("b", process_output_result=nothing))
     outcome = await drive(agent_of(["x"], output_processors=processors))
     assert isinstance(outcome.error, ProcessorError)
     code = getattr(outcome.error, "code", None)
@@ -212,14 +216,14 @@ async def test_workflows_of_one_id_are_no_reason_to_warn(
     drive: Drive, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     """R8.2: a workflow has no state."""
-    processors = [sequence(make(name, process_input=lambda args: None), id="w") for name in "ab"]
+    processors = [sequence(make(name, process_input=nothing), id="w") for name in "ab"]
     await drive(agent_of(["x"], input_processors=processors))
     assert caplog.text == ""
 
 
 async def test_processors_are_numbered_by_their_position_in_the_workflow(make: Make) -> None:
     """R16.10"""
-    a, b, c, d, e = (make(name, process_input=lambda args: None) for name in "abcde")
+    a, b, c, d, e = (make(name, process_input=nothing) for name in "abcde")
     workflow = create_workflow(id="w").then(a).parallel([sequence(b, c), d]).map(lambda args: args.initial_data)
     agent_of(["x"], input_processors=[e, workflow.commit()])
     assert [processor.processor_index for processor in (e, workflow, a, b, c, d)] == [0, 1, 0, 1, 2, 3]
@@ -271,16 +275,15 @@ async def test_hooks_that_workflows_have_no_phase_for_are_not_called_and_warned_
 ) -> None:
     """R16.3"""
     calls: list[Any] = []
-    cache = make("cache", process_input=lambda args: None, process_output_step=lambda args: None, **{hook: calls.append})
+    cache = make("cache", process_input=nothing, process_output_step=nothing, **{hook: calls.append})
     processors = [sequence(cache, id="w")]
     agent = agent_of(["x", "y"], input_processors=processors, output_processors=processors)
     await drive(agent)
     await drive(agent)
     assert calls == []
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert warnings == [
-        f"processor 'cache' has {hook}, which is not called in a workflow; take it out of workflow 'w' (R16.3)"
-    ]
+    assert len(warnings) == 1
+    assert f"processor 'cache' has {hook}, which is not called in a workflow" in warnings[0]
 
 
 async def test_a_workflow_in_one_array_takes_no_part_in_the_other(drive: Drive) -> None:
@@ -294,7 +297,7 @@ async def test_a_workflow_that_has_nothing_for_its_array_is_warned_of(
     drive: Drive, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     """R1.16"""
-    await drive(agent_of(["x"], output_processors=[sequence(make("a", process_input=lambda args: None), id="w")]))
+    await drive(agent_of(["x"], output_processors=[sequence(make("a", process_input=nothing), id="w")]))
     assert "processor 'w' has no hook of output_processors" in caplog.text
 
 
@@ -307,7 +310,7 @@ async def test_an_abort_from_a_workflow_can_be_retried(arrange: Arrange, drive: 
         if args.text == "bad":
             args.abort("no good", retry=True)
 
-    processors = arrange(make("judge", process_output_step=judge), make("b", process_input=print))
+    processors = arrange(make("judge", process_output_step=judge), make("b", process_output_result=nothing))
     outcome = await drive(agent_of(["bad", "good"], output_processors=processors, max_processor_retries=2))
     assert seen == [(0, 0, "bad"), (0, 1, "good")]
     assert outcome.text == "good"
@@ -328,12 +331,8 @@ async def test_concurrent_runs_of_one_workflow_share_nothing(make: Make) -> None
 
     seen: list[str] = []
     a = Made("a", process_input=meet, process_output_result=lambda args: seen.append(args.state["text"]))
-    b = make("b", process_output_result=lambda args: None)
+    b = make("b", process_output_result=nothing)
     processors = [create_workflow("w").then(b).then(a).map(lambda args: args.get_step_result("processor:b")).commit()]
     agent = agent_of(lambda request: "x", input_processors=processors, output_processors=processors)
     await asyncio.gather(agent.generate("one"), agent.generate("two"))
     assert sorted(seen) == ["one", "two"]
-
-
-def prompts_of(model: ScriptedModel) -> Sequence[Any]:
-    return [told(prompt) for prompt in model.prompts]

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from interlock.agent.blocking import SyncStream, run_blocking
 from interlock.agent.options import CallOptions, ResumeOptions, check_names, check_retries
-from interlock.agent.prepare import is_dynamic, prepare_run, resolve_models, resume_run
+from interlock.agent.prepare import is_dynamic, prepare_run, resume_run, static_models
 from interlock.agent.result import AgentResult
 from interlock.agent.run_store import InMemoryRunStore, RunStore
 from interlock.agent.stream import AgentStream
@@ -102,7 +102,7 @@ class Agent:
         self._warned: set[str] = set()
         # What can be checked and compiled now is, so that a mistake shows before the first request.
         self.static_tools = None if is_dynamic(tools) else as_tools(tools or {})
-        self.static_models = None if is_dynamic(model) or isinstance(model, str) else resolve_models(model)
+        self.static_models = None if is_dynamic(model) else static_models(model)
         arrays = (input_processors, output_processors, error_processors)
         self.static_pipeline: Pipeline | None = None
         if not any(is_dynamic(array) for array in arrays):

@@ -21,7 +21,7 @@ from interlock.agent.suspension import Resumption
 from interlock.context import AbortSignal, RequestContext
 from interlock.errors import ConfigurationError, ProcessorError, RunStateError, ToolError, TripWire
 from interlock.messages import MessageList
-from interlock.models import ModelFallback, to_language_model
+from interlock.models import ModelFallback, check_model_id, to_language_model
 from interlock.processors import Pipeline, TripwireInfo
 from interlock.processors.bound import BoundProcessor
 from interlock.processors.hooks import INPUT, snake_settings
@@ -101,6 +101,22 @@ def resolve_models(given: Any) -> list[ModelFallback]:
     if not enabled:
         raise ConfigurationError("no model is enabled: enable one of the fallback entries")
     return enabled
+
+
+def static_models(given: Any) -> list[ModelFallback] | None:
+    """The models of an agent where no string has to be resolved; ``None`` where that waits for the run.
+
+    A string may need a key or an extra that the process gets later; that it names a model at all is checked now.
+
+    Raises:
+        ConfigurationError: a string names no model, something is no model, or none is enabled.
+    """
+    entries = given if isinstance(given, (list, tuple)) else [given]
+    models = [entry.model if isinstance(entry, ModelFallback) else entry for entry in entries]
+    names = [model for model in models if isinstance(model, str)]
+    for name in names:
+        check_model_id(name)
+    return None if names else resolve_models(given)
 
 
 def _resolved(entry: ModelFallback) -> ModelFallback:

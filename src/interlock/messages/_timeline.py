@@ -46,6 +46,7 @@ class Timeline:
         "items",
         "orphans",
         "resource_id",
+        "revision",
         "thread_id",
     )
 
@@ -63,6 +64,8 @@ class Timeline:
         self._members: dict[Source, dict[int, Message]] = {source: {} for source in SOURCES}
         self._former: dict[str, Source] = {}
         self._change: Change = _NO_CHANGE
+        self.revision = 0
+        """Changes so far that were made through the list."""
         self._dated: list[Message] = []
         """Messages that came without a date."""
 
@@ -298,6 +301,7 @@ class Timeline:
 
     def _note(self, position: int, part: int) -> None:
         self._change = min(self._change, (position, part))
+        self.revision += 1
 
 
 def _is_sorted(moments: list[datetime | None]) -> bool:

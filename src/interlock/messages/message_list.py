@@ -108,6 +108,11 @@ class MessageList:
         message = self._timeline.find(message_id)
         return [] if message is None else message.content.parts
 
+    @property
+    def revision(self) -> int:
+        """A number that rises with every change made through the list; edits of live messages do not count."""
+        return self._timeline.revision
+
     def remove_by_ids(self, ids: Iterable[str]) -> list[Message]:
         """Remove messages; those that were there are returned in order (R3.21)."""
         found = [self._timeline.find(message_id) for message_id in ([ids] if isinstance(ids, str) else ids)]

@@ -21,7 +21,7 @@ from interlock.models.local import LocalModel
 from interlock.models.local_weights import install_local_model
 from interlock.models.network import allow_model_requests
 from interlock.models.retry import stream_with_retries
-from interlock.models.router import missing_key_variable, resolve_model, to_language_model
+from interlock.models.router import check_model_id, missing_key_variable, resolve_model, to_language_model
 
 if TYPE_CHECKING:
     from interlock.models.openai_chat import OpenAIChatModel
@@ -40,6 +40,7 @@ __all__ = [
     "ToolSpec",
     "allow_model_requests",
     "as_streaming",
+    "check_model_id",
     "download_assets",
     "install_local_model",
     "missing_key_variable",

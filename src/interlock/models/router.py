@@ -36,16 +36,13 @@ def resolve_model(
         ConfigurationError: The string has no provider, the provider is unknown, its key or an extra is missing, or the
             local model is not installed.
     """
-    provider, slash, model_id = name.partition("/")
-    if not slash or not provider or not model_id:
-        raise ConfigurationError(f"{name!r} names no model: write 'provider/model', such as 'openai/gpt-5'")
+    check_model_id(name)
+    provider, _, model_id = name.partition("/")
     if provider == LOCAL:
         from interlock.models.local import LocalModel
 
         return LocalModel(model_id)
-    entry = PROVIDERS.get(provider)
-    if entry is None:
-        raise ConfigurationError(_unknown(provider, name))
+    entry = PROVIDERS[provider]
     address = base_url or _address(provider, entry)
     key = api_key or (os.environ.get(entry.key_variable) if entry.key_variable else None)
     # A server on this machine is a stand-in for the provider, or a proxy that holds the key itself.
@@ -63,6 +60,19 @@ def resolve_model(
         dialect=entry.dialect,
         headers=headers,
     )
+
+
+def check_model_id(name: str) -> None:
+    """Raise if the string can name no model, whatever keys and extras there are.
+
+    Raises:
+        ConfigurationError: The string has no provider, or the provider is unknown.
+    """
+    provider, slash, model_id = name.partition("/")
+    if not slash or not provider or not model_id:
+        raise ConfigurationError(f"{name!r} names no model: write 'provider/model', such as 'openai/gpt-5'")
+    if provider != LOCAL and provider not in PROVIDERS:
+        raise ConfigurationError(_unknown(provider, name))
 
 
 def missing_key_variable(name: str) -> str | None:

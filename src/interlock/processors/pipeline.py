@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.errors import ProcessorReturnError, TripWire
+from interlock.messages import MessageList
 from interlock.processors.base import HOOKS_OF
 from interlock.processors.binding import Binder, Warn
 from interlock.processors.bound import BoundProcessor
@@ -95,6 +96,7 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
     for bound in processors:
         args = hook.args(scope, bound, stage)
         event = None if scope.observer is None else _begin(hook, bound, scope, args)
+        revision = 0 if event is None else scope.data.message_list.revision
         result = None
         try:
             result = bound.call(args)
@@ -120,7 +122,8 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
                 _end(event, scope, "aborted", scope.trip.tripwire.reason)
             await scope.check()
         if event is not None:
-            _end(event, scope, "unchanged" if result is None else "changed", "")
+            changed = revision != scope.data.message_list.revision or _says_something(result)
+            _end(event, scope, "changed" if changed else "unchanged", "")
         if scope.is_aborted:
             return
         if hook.stops is not None and hook.stops(stage):
@@ -143,6 +146,11 @@ def _named(bound: BoundProcessor, hook: Hook, error: Exception) -> Exception:
             hook=hook.name,
         )
     return hook_failure(bound.processor.id, hook.name, error, bound.step)
+
+
+def _says_something(result: Any) -> bool:
+    """Whether a result changes the run by itself; lists of messages show in the list's revision."""
+    return result is not None and not isinstance(result, (MessageList, list, tuple)) and result != {}
 
 
 def _begin(hook: Hook, bound: BoundProcessor, scope: RunScope, args: Any) -> HookEvent | None:

@@ -277,8 +277,8 @@ async def test_a_condition_that_raises_is_a_failure_of_the_workflow(drive: Drive
     assert isinstance(error.__cause__, ZeroDivisionError)
 
 
-async def test_a_condition_that_fails_the_run_keeps_input_hooks_from_being_skipped(make: Make) -> None:
-    """R17.1: a guard whose condition breaks does not let the request through."""
+async def test_a_guard_whose_condition_breaks_does_not_let_the_request_through(make: Make) -> None:
+    """R17.1"""
     workflow = when(lambda data: 1 / 0, make("a", process_input=nothing))
     model = ScriptedModel([])
     with pytest.raises(ProcessorWorkflowError):

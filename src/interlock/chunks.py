@@ -1,8 +1,8 @@
 """Every chunk of a run's stream, typed, with its wire form (runtime-spec section 5).
 
 A chunk is ``{type, runId, from, payload, metadata?}`` on the wire (R5.1). In memory ``payload`` is a typed object;
-``object`` and ``object-result`` carry ``object`` instead, ``data-*`` carry ``data``. A type that interlock does not know
-is kept as ``GenericChunk`` and written back unchanged (R5.2).
+``object`` and ``object-result`` carry ``object`` instead, ``data-*`` carry ``data``. A type that interlock does not
+know is kept as ``GenericChunk`` and written back unchanged (R5.2).
 """
 
 from __future__ import annotations

@@ -346,8 +346,8 @@ class ProcessOutputStreamArgs(HookArgs):
         """Accepted steps, in order."""
         return list(self._scope.data.steps)
 
-    @lazy
-    def message_list(self) -> MessageList:
+    @property
+    def message_list(self) -> MessageList:  # in a branch of a workflow, another fork for every chunk
         """The run's one live message list."""
         return self._scope.data.message_list
 

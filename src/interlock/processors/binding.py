@@ -66,7 +66,7 @@ class Binder:
         else:
             check_processor(processor, self._array)
             binding = self.bind(processor, index)
-        if not binding.hooks:
+        if not binding.hooks and binding.place is None:
             self.warn(f"processor {processor.id!r} has no hook of {self._array} and does nothing there (R1.16)")
         return binding
 

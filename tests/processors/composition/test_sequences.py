@@ -255,7 +255,11 @@ async def test_an_observer_is_told_of_the_processors_in_a_workflow_and_not_of_th
     """R15.2, R16.4"""
     spans: list[Any] = []
     a = make("a", process_input=lambda args: spans.append(args.tracing_context.current_span))
-    b = make("b", process_input=lambda args: args.messages, process_output_stream=lambda args: None)
+    b = make(
+        "b",
+        process_input=lambda args: [*args.messages, {"role": "user", "content": "more"}],
+        process_output_stream=lambda args: None,
+    )
     watching = Watching()
     processors = [b, parallel(a, b, keep=a)]
     agent = agent_of(["x"], input_processors=processors, output_processors=[sequence(b)], tracer=watching)

@@ -56,6 +56,9 @@ class RuleProcessor:
         self._invocations[hook] += 1
         if not self._spec.silent and now.part_type not in observe.TRANSPORT:
             self._journal().add(self.id, hook, facts(hook, args, self._spec.observe))
+        if hook in _HAS_SYSTEM:
+            # Read here so that a rule's operations all see them as they were when the hook began.
+            _ = args.system_messages
         call = HookCall(hook, args, self._world)
         for rule in self._spec.hooks[hook]:
             if holds(rule.when, now):

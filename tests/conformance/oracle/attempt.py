@@ -369,8 +369,8 @@ class _Stage:
     settings: Facts
 
     @property
-    def conversation(self) -> Any:
-        return self.hooks.conversation
+    def system(self) -> list[str]:
+        return self.hooks.conversation.system
 
     @property
     def messages(self) -> list[Message]:

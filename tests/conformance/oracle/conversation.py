@@ -162,11 +162,12 @@ def _user(message: Message) -> list[Facts]:
 
 
 def _assistant(message: Message) -> list[Facts]:
-    """Assistant and tool messages in turn, split where a step begins (R3.11)."""
+    """Assistant and tool messages in turn, split where a step begins and after results (R3.11)."""
     items: list[Facts] = []
     block: list[Part] = []
     for part in [*message.parts, {"type": "step-start"}]:
-        if part["type"] != "step-start":
+        is_after_result = part["type"] in ("text", "reasoning", "file") and any(map(_is_local_outcome, block))
+        if part["type"] != "step-start" and not is_after_result:
             block.append(part)
             continue
         content = [shown for item in block for shown in _assistant_part(item)]
@@ -175,7 +176,7 @@ def _assistant(message: Message) -> list[Facts]:
             items.append({"role": "assistant", "content": content})
         if results:
             items.append({"role": "tool", "content": results})
-        block = []
+        block = [part]
     return items
 
 

@@ -113,6 +113,7 @@ class Dispatcher:
             emit=lambda op: self._emit(hook, place, op),
             set_context=self._set_context,
             messages=self.messages(response_only=site.response_only),
+            system=list(self.conversation.system),
             attempt=self.status.attempt,
             part=site.part,
             prompt=site.prompt,

@@ -65,6 +65,7 @@ class HookCall:
     emit: Callable[[Op], None]
     set_context: Callable[[str, Any], None]
     messages: list[Message] = field(default_factory=list)
+    system: list[str] = field(default_factory=list)
     attempt: int = -1
     part: Facts | None = None
     prompt: list[Facts] = field(default_factory=list)
@@ -90,7 +91,7 @@ def step_result(call: HookCall, changes: Op) -> Facts:
                 returned["tools"] = list(dict.fromkeys(value))
             case "appendSystem":
                 added = [value] if isinstance(value, str) else value
-                returned["systemMessages"] = [*call.conversation.system, *added]
+                returned["systemMessages"] = [*call.system, *added]
             case "messages":
                 returned["messages"] = [Message(item["role"], [text_part(item["text"])]) for item in value]
             case "sameMessages":
@@ -229,7 +230,7 @@ _OPERATIONS: dict[str, Callable[[HookCall, Op], None]] = {
     "remove-message": lambda call, op: call.conversation.remove(call.messages[op["index"]].id),
     "add-system": lambda call, op: call.conversation.add_system(op["text"]),
     "replace-system": _change_system(lambda call, op: list(op["system"])),
-    "append-system": _change_system(lambda call, op: [*call.conversation.system, op["text"]]),
+    "append-system": _change_system(lambda call, op: [*call.system, op["text"]]),
     "set-message-metadata": _set_message_metadata,
     "step-result": _returning(step_result),
     "replace-prompt-text": _returning(

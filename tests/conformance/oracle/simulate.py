@@ -82,6 +82,8 @@ class CallRun:
         self.accepted: list[Step] = []
         self.listed: list[str] = []
         """The texts of ``result.steps``."""
+        self.last_accepted = 0
+        """Which of them is that of the last accepted step."""
         self.usage: Facts = {}
 
     @property
@@ -174,6 +176,7 @@ class CallRun:
         if step.text and any(step.text == other.text for other in self.accepted):
             self.course.marks.add("same-text")
         self.accepted.append(step)
+        self.last_accepted = len(self.listed)
         self.listed.append(step.text)
         self.conversation.feedback = None
         self.hooks.status.accepted += 1
@@ -296,8 +299,8 @@ class CallRun:
         after = self.conversation.response_text()
         if after == before:
             return reached
-        if self.listed:
-            self.listed[-1] = after
+        if self.accepted:
+            self.listed[self.last_accepted] = after
         return after
 
     def _fail(self, failure: HookFailure) -> None:

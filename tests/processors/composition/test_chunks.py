@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -196,7 +195,9 @@ async def test_an_abort_in_a_stream_hook_is_that_of_its_processor(arrange: Arran
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way.__name__ != "as_list"], ids=lambda way: way.__name__)
-async def test_a_stream_hook_that_raises_fails_closed_and_names_its_step(way: Arrange, drive: Drive, make: Make) -> None:
+async def test_a_stream_hook_that_raises_fails_closed_and_names_its_step(
+    way: Arrange, drive: Drive, make: Make
+) -> None:
     """R16.9, R17.3"""
     broken = make("broken", process_output_stream=lambda args: 1 / 0)
     outcome = await drive(agent_of(["x"], output_processors=way(broken, make("b", process_output_stream=through))))
@@ -213,7 +214,6 @@ async def test_a_processor_in_a_workflow_may_fail_open(
     broken = make("broken", process_output_stream=lambda args: 1 / 0, fail_open=True)
     assert await text_after(drive, *arrange(broken, make("b", process_output_stream=through))) == "hello"
     assert "processor 'broken' failed in process_output_stream and fails open" in caplog.text
-    caplog.set_level(logging.NOTSET)
 
 
 async def test_a_processor_keeps_its_chunks_over_the_run(arrange: Arrange, make: Make) -> None:

@@ -192,7 +192,13 @@ async def test_step_data_has_what_the_hook_of_the_phase_has() -> None:
         seen[data.phase] = data
         return True
 
-    names = ("process_input", "process_input_step", "process_output_step", "process_tool_result", "process_output_result")
+    names = (
+        "process_input",
+        "process_input_step",
+        "process_output_step",
+        "process_tool_result",
+        "process_output_result",
+    )
     every = made_sync("a", **dict.fromkeys(names, nothing), process_output_stream=lambda args: args.part)
     guarded = [when(note, every)]
     model = ScriptedModel([tool_call("echo", {"text": "t"}, id="c1"), "done"])

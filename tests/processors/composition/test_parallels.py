@@ -43,9 +43,7 @@ class Blocker(Made):
             args.abort("no bombs", metadata={"word": "bomb"})
 
 
-@pytest.mark.parametrize(
-    ("selected", "prompt"), [("redactor", "my ***"), ("blocker", "my secret")], ids=["A30", "A31"]
-)
+@pytest.mark.parametrize(("selected", "prompt"), [("redactor", "my ***"), ("blocker", "my secret")], ids=["A30", "A31"])
 async def test_the_selected_branch_reaches_the_model_and_no_other(
     selected: str, prompt: str, drive: Drive, make: Make
 ) -> None:
@@ -121,7 +119,9 @@ async def test_everything_that_the_selected_branch_did_to_the_list_counts(drive:
 async def test_a_message_that_the_branch_leaves_alone_stays_the_same_object(drive: Drive, make: Make) -> None:
     """R16.6"""
     objects: list[Message] = []
-    keep = make("keep", process_input=lambda args: args.messages[0].content.parts.append(args.messages[1].content.parts[0]))
+    keep = make(
+        "keep", process_input=lambda args: args.messages[0].content.parts.append(args.messages[1].content.parts[0])
+    )
     other = make("other", process_input=redact)
     look = make("look", process_input=lambda args: objects.extend(args.messages))
     await drive(agent_of(["x"], input_processors=[look, parallel(keep, other, keep=keep), look]), ["one", "two"])

@@ -138,7 +138,9 @@ async def test_a_foreign_message_list_is_refused_in_the_name_of_the_processor(
     arrange: Arrange, drive: Drive, make: Make
 ) -> None:
     """R2.6, R16.4"""
-    processors = arrange(make("a", process_output_step=lambda args: MessageList()), make("b", process_output_result=nothing))
+    processors = arrange(
+        make("a", process_output_step=lambda args: MessageList()), make("b", process_output_result=nothing)
+    )
     outcome = await drive(agent_of(["x"], output_processors=processors))
     assert isinstance(outcome.error, ProcessorError)
     code = getattr(outcome.error, "code", None)

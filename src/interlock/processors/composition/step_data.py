@@ -119,8 +119,8 @@ class ProcessorStepData:
     @classmethod
     def of_chunk(cls, part: Chunk | list[Chunk] | None, args: HookArgs) -> Self:
         """A chunk, and the rest when it is asked for: nothing may be computed for every chunk."""
-        data = cls(phase="outputStream", part=part)
-        data._source = args
+        data = cls.__new__(cls)
+        data.__dict__ = {"phase": "outputStream", "part": part, "_source": args}
         return data
 
     def __getattr__(self, name: str) -> Any:

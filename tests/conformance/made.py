@@ -441,6 +441,38 @@ def _retries() -> dict[str, Data]:
     return found
 
 
+def _late_aborts() -> dict[str, Data]:
+    """Retries that a stream hook asks for at the ends of an attempt."""
+    found = {}
+    for kind in ("step-start", "finish", "step-finish"):
+        asking = processor(
+            "p", STREAM_HOOK, op("abort", reason="again", retry=True), when={"partType": kind, "retryCount": 0}
+        )
+        found[f"retry at {kind}"] = scenario([says("no"), says("yes")], out=[asking], agent={"maxProcessorRetries": 2})
+    asking = processor("p", STREAM_HOOK, op("abort", reason="again", retry=True), when={"partType": "error"})
+    found["retry at error"] = scenario([fails("bad"), says("yes")], out=[asking], agent={"maxProcessorRetries": 2})
+    broken = {"chunks": [*text("par"), {"type": "error", "error": "bad stream"}]}
+    aborting = processor("p", STREAM_HOOK, op("abort", reason="no"), when={"partType": "step-finish"})
+    found["an abort at the end of a broken stream"] = scenario([broken], out=[aborting])
+    found["data written at the end of a rejected attempt"] = scenario(
+        [says("no"), says("yes")],
+        out=[
+            processor("p", STREAM_HOOK, op("emit", type="data-note", data=1), when={"partType": "step-finish"}),
+            processor("g", "processOutputStep", op("abort", reason="no", retry=True), when={"retryCount": 0}),
+        ],
+        agent={"maxProcessorRetries": 2},
+    )
+    found["a step whose text was dropped after one with text"] = scenario(
+        [calls(before=("first",)), says("second")],
+        out=[
+            processor("d", STREAM_HOOK, op("drop-part"), when={"textContains": "second"}),
+            processor("w", "processOutputStep"),
+        ],
+        agent={"tools": TOOL},
+    )
+    return found
+
+
 def _removals() -> dict[str, Data]:
     """Rejected attempts of which something was in the message list early."""
     rejecting = op("abort", reason="not so", retry=True)
@@ -639,6 +671,7 @@ _PARTS = (
     _state,
     _ends,
     _retries,
+    _late_aborts,
     _removals,
     _throws,
     _tools,

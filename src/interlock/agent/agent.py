@@ -104,6 +104,7 @@ class Agent:
         self.static_tools = None if is_dynamic(tools) else as_tools(tools or {})
         self.static_models = None if is_dynamic(model) else static_models(model)
         arrays = (input_processors, output_processors, error_processors)
+        self.pipelines: dict[tuple[tuple[int, ...], ...], Pipeline] = {}
         self.static_pipeline: Pipeline | None = None
         if not any(is_dynamic(array) for array in arrays):
             self.static_pipeline = Pipeline(

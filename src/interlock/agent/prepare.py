@@ -50,6 +50,11 @@ KEPT_OPTIONS = (
 
 _log = logging.getLogger("interlock")
 
+_PLAIN = frozenset({type(None), str, list, tuple, dict})
+
+_KEPT_PIPELINES = 16
+"""Compiled pipelines that an agent keeps for calls whose processors were seen before."""
+
 _ARRAYS = ("input", "output", "error")
 
 
@@ -72,6 +77,8 @@ class Configured(Protocol):
     """The models, where they need no resolving at the call."""
     static_pipeline: Pipeline | None
     """The compiled pipeline, where no processor array is a function."""
+    pipelines: dict[tuple[tuple[int, ...], ...], Pipeline]
+    """Pipelines of calls with other processors, the oldest first."""
 
     def warn_once(self, message: str) -> None:
         """Log a warning about the configuration, once an agent."""
@@ -86,7 +93,7 @@ class DynamicArguments(msgspec.Struct, kw_only=True):
 
 def is_dynamic(value: Any) -> bool:
     """Whether a setting is a function to be called once a run."""
-    return inspect.isroutine(value) or inspect.isfunction(value)
+    return value.__class__ not in _PLAIN and inspect.isroutine(value)
 
 
 def resolve_models(given: Any) -> list[ModelFallback]:
@@ -141,15 +148,21 @@ async def prepare_run(agent: Configured, messages: Any, given: Mapping[str, Any]
     context = _request_context(options.get("request_context"))
     dynamic = DynamicArguments(request_context=context)
     memory, call = await _memory(agent, options, context, dynamic)
-    pipeline = await _pipeline(agent, options, memory, call, dynamic)
+    pipeline = agent.static_pipeline
+    if pipeline is None or memory is not None or options:
+        pipeline = await _pipeline(agent, options, memory, call, dynamic)
     state = _state(agent, options, call)
-    await _fill(agent, state.message_list, messages, options, dynamic)
+    instructions = options.get("instructions", agent.instructions)
+    if is_dynamic(instructions):
+        instructions = await _value(instructions, dynamic)
+    _fill(state.message_list, instructions, messages, options)
     signal: AbortSignal | None = options.get("abort_signal")
-    state.options = {name: options[name] for name in KEPT_OPTIONS if name in options}
     scope = RunScope(state, agent, context, signal, _observer(agent, options))
     run = Run(agent, state, scope, pipeline)
     await _settings(run, agent, options, dynamic)
-    await _process_input(run)
+    if pipeline.has("process_input"):
+        await _process_input(run)
+    state.system_baseline = state.message_list.get_system_messages()
     return run
 
 
@@ -208,6 +221,8 @@ def _request_context(given: Any) -> RequestContext:
 
 
 def _observer(agent: Configured, options: Mapping[str, Any]) -> Observer | None:
+    if not options:
+        return agent.tracer
     given: Observer | None = (options.get("tracing_options") or {}).get("observer")
     if given is None or agent.tracer is None:
         return given or agent.tracer
@@ -225,10 +240,10 @@ async def _value(setting: Any, dynamic: DynamicArguments) -> Any:
 async def _memory(
     agent: Configured, options: Mapping[str, Any], context: RequestContext, dynamic: DynamicArguments
 ) -> tuple[Memory | None, MemoryCall | None]:
-    memory = await _value(agent.memory, dynamic)
     option = options.get("memory")
-    if memory is None and option is None and not len(context):
+    if agent.memory is None and option is None and not len(context):
         return None, None
+    memory = await _value(agent.memory, dynamic)
     call = resolve_memory(option, context)
     if memory is None or call is None:
         return None, call
@@ -260,7 +275,20 @@ async def _pipeline(
         late = [one for one in user_input if getattr(one, "stage", None) != "pre_memory"]
         user_input = [*early, *_automatic(memory.input_processors(call), user_input), *late]
         user_output = [*user_output, *_automatic(memory.output_processors(call), user_output)]
-    return Pipeline(user_input, user_output, error, warn=agent.warn_once)
+    return _compiled(agent, user_input, user_output, error)
+
+
+def _compiled(agent: Configured, inputs: list[Any], outputs: list[Any], errors: list[Any]) -> Pipeline:
+    """The pipeline of these processors; the last ones are kept, since most calls have the same processors."""
+    key = tuple(tuple(map(id, array)) for array in (inputs, outputs, errors))
+    pipeline = agent.pipelines.pop(key, None)
+    if pipeline is None:
+        pipeline = Pipeline(inputs, outputs, errors, agent.warn_once)
+        if len(agent.pipelines) >= _KEPT_PIPELINES:
+            del agent.pipelines[next(iter(agent.pipelines))]
+    # The pipeline holds its processors, so their ids stay theirs for as long as it is kept.
+    agent.pipelines[key] = pipeline
+    return pipeline
 
 
 def _checked(value: Any, kind: str) -> list[Any]:
@@ -286,12 +314,9 @@ def _state(agent: Configured, options: Mapping[str, Any], call: MemoryCall | Non
     return RunState(options.get("run_id") or new_id(), agent.id, message_list, new_id())
 
 
-async def _fill(
-    agent: Configured, message_list: MessageList, messages: Any, options: Mapping[str, Any], dynamic: DynamicArguments
-) -> None:
+def _fill(message_list: MessageList, instructions: Any, messages: Any, options: Mapping[str, Any]) -> None:
     """Instructions, ``system``, ``context`` and input, in this order (R12.10)."""
-    setting = options.get("instructions", agent.instructions)
-    for system in (await _value(setting, dynamic), options.get("system")):
+    for system in (instructions, options.get("system")):
         if system is not None and system != "":
             message_list.add_system(system)
     context = options.get("context")
@@ -304,16 +329,25 @@ async def _fill(
 
 
 async def _settings(run: Run, agent: Configured, options: Mapping[str, Any], dynamic: DynamicArguments) -> None:
-    run.models = await _models(agent, options, dynamic)
-    run.tools = await _tools(agent, options, dynamic)
+    models, tools = agent.static_models, agent.static_tools
+    run.models = await _models(agent, options, dynamic) if options or models is None else models
+    run.tools = await _tools(agent, options, dynamic) if options or tools is None else tools
+    run.max_retries = agent.max_retries
+    run.retry_limit = _retry_limit(agent, options, run.pipeline)
+    run.max_steps = DEFAULT_MAX_STEPS
+    if options:
+        _apply(run, options)
+
+
+def _apply(run: Run, options: Mapping[str, Any]) -> None:
+    """Take over the options of a call."""
+    run.state.options = {name: options[name] for name in KEPT_OPTIONS if name in options}
     run.tool_choice = options.get("tool_choice", "auto")
     active = options.get("active_tools")
     run.active_tools = None if active is None else list(active)
     run.provider_options = options.get("provider_options")
     run.model_settings = snake_settings(options.get("model_settings") or {})
     run.structured_output = structured_output(options.get("structured_output"))
-    run.max_retries = agent.max_retries
-    run.retry_limit = _retry_limit(agent, options, run.pipeline)
     run.max_steps, run.stop_when = _step_limits(options)
     run.include_raw_chunks = bool(options.get("include_raw_chunks", False))
     run.tool_call_concurrency = options.get("tool_call_concurrency")
@@ -386,19 +420,13 @@ def _check_tool_choice(run: Run) -> None:
 
 async def _process_input(run: Run) -> None:
     """Run ``process_input``; an abort is left in the state for the loop to tell (R6.8)."""
-    state = run.state
-    processors = run.pipeline.get("process_input")
-    if processors:
-        try:
-            await run_hook(INPUT, processors, run.scope, None)
-        except TripWire as tripwire:
-            if tripwire.retry:
-                _log.warning(
-                    "processor %r asked for a retry, but process_input cannot be retried", tripwire.processor_id
-                )
-            state.tripwire = TripwireInfo.of(tripwire)
-        except ProcessorError:
-            await run.scope.drop_tasks()
-            run.scope.end()
-            raise
-    state.system_baseline = state.message_list.get_system_messages()
+    try:
+        await run_hook(INPUT, run.pipeline.get("process_input"), run.scope, None)
+    except TripWire as tripwire:
+        if tripwire.retry:
+            _log.warning("processor %r asked for a retry, but process_input cannot be retried", tripwire.processor_id)
+        run.state.tripwire = TripwireInfo.of(tripwire)
+    except ProcessorError:
+        await run.scope.drop_tasks()
+        run.scope.end()
+        raise

@@ -82,6 +82,8 @@ class CallRun:
         self.accepted: list[Step] = []
         self.listed: list[str] = []
         """The texts of ``result.steps``."""
+        self.partial = ""
+        """Text of an attempt that failed for good."""
         self.last_accepted = 0
         """Which of them is that of the last accepted step."""
         self.usage: Facts = {}
@@ -148,21 +150,35 @@ class CallRun:
             self.conversation.system = list(self.baseline)
             attempt = self.attempt = Attempt(self.hooks, self.scenario, self.call, self.world, self.step_limit)
             try:
-                goes_on = self._counted(attempt)
+                failure, goes_on = self._outcome(attempt)
             except Abort as abort:
                 if not self._may_retry(abort):
                     raise
                 self._reject(attempt, abort)
                 continue
-            except ProviderFailure as failure:
-                self.course.marks.add("failed-attempt")
-                if self._recovers(attempt, failure):
+            if failure is not None and self._recovers(attempt, failure):
+                continue
+            if failure is not None:
+                try:
+                    self._surface(attempt, failure)
+                except Abort as abort:
+                    if not self._may_retry(abort):
+                        raise
+                    self._reject(attempt, abort)
                     continue
                 return failure
             self._accept(attempt.step)
             if not goes_on:
                 return None
             status.step += 1
+
+    def _outcome(self, attempt: Attempt) -> tuple[ProviderFailure | None, bool]:
+        """Run the attempt: the provider's failure, or whether the loop goes on."""
+        try:
+            return None, self._counted(attempt)
+        except ProviderFailure as failure:
+            self.course.marks.add("failed-attempt")
+            return failure, False
 
     def _counted(self, attempt: Attempt) -> bool:
         """Run the attempt; its usage counts as soon as it has a response, whatever becomes of it (R12.22)."""
@@ -194,6 +210,7 @@ class CallRun:
         if attempt.has_response:
             self.listed.append("")
         self.course.marks.add("rejected-attempt")
+        self.partial = ""
         self._repeat(attempt)
         self.hooks.status.abort_retries += 1
         self.conversation.feedback = abort.reason
@@ -238,11 +255,38 @@ class CallRun:
         if status.attempt + 1 >= self.step_limit:
             self.course.depart("D7")
         if attempt.has_started:
-            attempt.send({"type": "step-finish", "reason": "retry", "isContinued": True})
+            self._close(attempt)
         self.conversation.remove_attempt(status.attempt)
         status.buffer = []
         status.retries += 1
         status.retries_of_step += 1
+
+    def _close(self, attempt: Attempt) -> None:
+        """Show the end of an attempt that is repeated; a hook that asks for its repetition once more is ignored."""
+        chunk = {"type": "step-finish", "reason": "retry", "isContinued": True}
+        try:
+            attempt.send(chunk)
+        except Abort as abort:
+            if not abort.retry:
+                raise
+            self.hooks.to_client(chunk)
+
+    def _surface(self, attempt: Attempt, failure: ProviderFailure) -> None:
+        """Nothing recovered the provider's failure: show it, and keep what arrived (R17.4, R17.5).
+
+        Raises:
+            Abort: a stream hook aborted meanwhile.
+        """
+        hooks = self.hooks
+        self.partial = attempt.step.text
+        attempt.assemble()
+        for part in (part for message in self.conversation.messages for part in message.tools):
+            if part["state"] == "call" and part.get("attempt") == hooks.status.attempt:
+                part |= {"state": "output-error", "error": "not executed"}
+        self.conversation.add_part({"type": "error", "attempt": hooks.status.attempt})
+        said = {"type": "error"} | describe(str(failure), self.scenario)
+        hooks.to_client(hooks.through(said) or said)
+        attempt.send({"type": "step-finish", "reason": "error", "isContinued": False})
 
     # -- the ends --------------------------------------------------------------------------------------------------
 
@@ -251,17 +295,7 @@ class CallRun:
         hooks, attempt = self.hooks, self.attempt
         assert attempt is not None
         reason = "error" if failure is not None else self.accepted[-1].reason
-        if failure is not None:
-            said = {"type": "error"} | describe(str(failure), self.scenario)
-            hooks.to_client(hooks.through(said) or said)
-            attempt.assemble()
-            for part in (part for message in self.conversation.messages for part in message.tools):
-                if part["state"] == "call" and part.get("attempt") == hooks.status.attempt:
-                    part |= {"state": "output-error", "error": "not executed"}
-            self.conversation.add_part({"type": "error"})
-            attempt.send({"type": "step-finish", "reason": "error", "isContinued": False})
-        partial = attempt.step.text if failure is not None else ""
-        text = self._process_output_result(reason, self.text + partial)
+        text = self._process_output_result(reason, self.text + self.partial)
         if self.scenario.has_memory:
             self._save()
         hooks.to_client({"type": "finish", "reason": reason, "usage": self.usage})
@@ -309,7 +343,7 @@ class CallRun:
         self.course.depart("D30" if failure.hook == STREAM_HOOK else "D34")
         self.hooks.to_client({"type": "error"} | said)
         if self.call.is_stream:
-            self.course.result = self._result(self.text, "error") | {"error": said}
+            self.course.result = self._result(self.text + self.partial, "error") | {"error": said}
         else:
             self.course.error = {"raised": True} | said
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from interlock import Chunk, TextDelta
-from interlock.errors import ProcessorWorkflowError
+from interlock import Chunk, MessageList, TextDelta
+from interlock.errors import ProcessorReturnError, ProcessorWorkflowError
 from interlock.processors import MapArgs, ProcessorStepData, create_workflow, parallel, sequence, when
 from interlock.testing import ScriptedModel, text, text_of
 from tests.agent.kit import Drive, Made, Make, agent_of, chunks_of, streamed
@@ -374,6 +374,15 @@ async def test_changes_of_the_list_in_a_stream_hook_count_only_if_the_branch_is_
     look = make("look", process_output_result=lambda args: notes.extend(args.message_list.get_system_messages("notes")))
     await text_after(drive, parallel(a, b, keep=b), look, said=["1", "2"])
     assert notes == [{"role": "system", "content": "b 1"}, {"role": "system", "content": "b 2"}]
+
+
+async def test_a_map_may_not_bring_in_another_message_list_with_a_chunk(drive: Drive, make: Make) -> None:
+    """R16.12"""
+    step = make("a", process_output_stream=through)
+    workflow = create_workflow(id="w").then(step).map(lambda args: {"message_list": MessageList()}).commit()
+    outcome = await drive(agent_of(["x"], output_processors=[workflow]))
+    assert isinstance(outcome.error, ProcessorReturnError)
+    assert outcome.error.code == "PROCESSOR_RETURNED_EXTERNAL_MESSAGE_LIST"
 
 
 async def test_a_parallel_without_a_map_fails_at_the_first_chunk(drive: Drive, make: Make) -> None:

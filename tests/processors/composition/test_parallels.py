@@ -9,9 +9,11 @@ import pytest
 
 from interlock import AbortSignal, Message, ProcessorError, get_text
 from interlock.errors import ProcessorWorkflowError
+from interlock.memory import InMemoryStore, Memory
+from interlock.messages import copy_message
 from interlock.processors import ProcessorViolation, create_workflow, parallel, sequence
 from interlock.testing import ScriptedModel, tool_call
-from tests.agent.kit import Drive, Made, Make, agent_of, chunks_of, echo, streamed, told
+from tests.agent.kit import THREAD, Drive, Made, Make, agent_of, chunks_of, echo, saved, streamed, told
 
 pytestmark = pytest.mark.anyio
 
@@ -21,6 +23,12 @@ def redact(args: Any) -> None:
         for part in message.content.parts:
             if part.type == "text":
                 part.text = part.text.replace("secret", "***")
+
+
+def _with(message: Message, text: str) -> Message:
+    changed = copy_message(message)
+    changed.content.parts[-1].text += text  # type: ignore[attr-defined]
+    return changed
 
 
 def selecting(step_id: str) -> Any:
@@ -202,6 +210,40 @@ async def test_the_answer_that_the_selected_branch_makes_is_the_answer(drive: Dr
     b = make("b", process_output_step=rewrite("3"), process_output_result=rewrite("4"))
     outcome = await drive(agent_of(["x"], output_processors=[parallel(a, b, keep=b)]))
     assert outcome.text == "x34"
+
+
+async def test_a_rejected_attempt_leaves_nothing_of_what_a_branch_made(drive: Drive, make: Make) -> None:
+    """R7.9, R16.6"""
+    model = ScriptedModel(["bad", "good"])
+
+    def judge(args: Any) -> None:
+        if "bad" in get_text(args.messages[-1]):
+            args.abort("no good", retry=True)
+
+    louder = make("louder", process_output_step=lambda args: [*args.messages[:-1], _with(args.messages[-1], "!")])
+    other = make("other", process_output_step=lambda args: None)
+    processors = [sequence(parallel(louder, other, keep=louder), make("judge", process_output_step=judge))]
+    outcome = await drive(agent_of(model, output_processors=processors, max_processor_retries=1))
+    assert outcome.text == "good!"
+    assert [role for role, _ in told(model.prompts[1])] == ["system", "user"]
+
+
+async def test_history_that_the_selected_branch_rewrites_is_not_saved_again(drive: Drive, make: Make) -> None:
+    """R2.10, R16.6"""
+    store = InMemoryStore()
+    memory = Memory(store=store)
+    await drive(agent_of(["x"], memory=memory), "my secret", memory=THREAD)
+    model = ScriptedModel(["y"])
+    redactor, other = make("redactor", process_input=redact), make("other", process_input=lambda args: None)
+    agent = agent_of(model, memory=memory, input_processors=[parallel(redactor, other, keep=redactor)])
+    await drive(agent, "another secret", memory=THREAD)
+    assert told(model.prompts[0]) == [("user", "my ***"), ("assistant", "x"), ("user", "another ***")]
+    assert await saved(store) == [
+        ("user", "my secret"),
+        ("assistant", "x"),
+        ("user", "another ***"),
+        ("assistant", "y"),
+    ]
 
 
 async def test_state_is_not_forked(drive: Drive, make: Make) -> None:

@@ -93,6 +93,7 @@ class Workflow(Composite):
 
         Args:
             function: Gets ``MapArgs``, sync or async, and returns a ``ProcessorStepData`` or a mapping of its fields.
+                What is left out stays as it is, and so does what the hook of the phase cannot change.
         """
         if not callable(function):
             raise TypeError(f"map() takes a function of MapArgs, not {function!r}")

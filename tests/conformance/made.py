@@ -77,20 +77,7 @@ def scenario(
 
 def made() -> Iterator[tuple[str, Data]]:
     """All of them, by name."""
-    for part in (
-        _messages,
-        _step,
-        _request,
-        _stream,
-        _data,
-        _state,
-        _ends,
-        _retries,
-        _throws,
-        _tools,
-        _failures,
-        _calls,
-    ):
+    for part in _PARTS:
         for name, data in part().items():
             for method in ("stream", "generate"):
                 yield f"{name}, {method}", _with_method(data, method)

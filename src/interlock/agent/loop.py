@@ -309,6 +309,8 @@ class RunLoop:
     async def _finish_rejected(self, attempt: Attempt, reason: str, processor_id: str | None, metadata: Any) -> None:
         """Show the ``step-finish`` of an attempt that is repeated; nothing if it never started (R7.10)."""
         chunk = attempt.rejected_finish(reason, processor_id, metadata)
+        # What is written from now on has no response to go into (R7.9).
+        self._scope.record = None
         if chunk is None:
             return
         try:
@@ -336,6 +338,7 @@ class RunLoop:
     ) -> None:
         state = self._state
         self._list_attempt(attempt, TRIPWIRE, tripwire)
+        state.text_override = None
         if hook == OUTPUT_RESULT.name:
             # Nothing of the answer is left in the result; the steps keep their texts (R6.6).
             state.text_override = ""

@@ -120,7 +120,7 @@ class Reply:
         """What was sent, as the model tells it."""
         self.provider_results: list[ToolResult] = []
         """Results of calls that the provider executed."""
-        self.base_parts = 0
+        self.base_parts = len(run.state.message_list.parts_of(run.state.message_id))
         """How many parts the response message had before those of this reply."""
         self._own_parts: list[Part] = []
         """Parts of this reply that are in the response message."""
@@ -149,7 +149,6 @@ class Reply:
             run.chain.set_from_cache(self.from_cache)
         if call.response is not None and any(_type_of(item) == "step-start" for item in call.response.chunks):
             return
-        self.is_started = True
         payload = StepStartPayload(
             message_id=run.state.message_id,
             # A stream hook may edit the chunk in place, and the messages of the prompt are used again.
@@ -162,6 +161,7 @@ class Reply:
             if run.chain is None
             else await run.process(StepStart(payload=payload))
         )
+        self.is_started = True
         self._keep(started)
         run.scope.outbox += started
 

@@ -36,12 +36,13 @@ DOWN = APICallError("down", status_code=400)
 
 
 def rejecting(times: float = 1, reason: str = "no good", **options: Any) -> Any:
-    """A hook that asks for another attempt so many times."""
+    """A hook that asks for another attempt so many times; in the stream at the first text."""
 
     def hook(args: Any) -> Any:
-        if args.retry_count < times:
+        part = getattr(args, "part", None)
+        if args.retry_count < times and (part is None or part.type == "text-delta"):
             args.abort(reason, retry=True, **options)
-        return getattr(args, "part", None)
+        return part
 
     return hook
 
@@ -322,7 +323,8 @@ async def test_a_rejected_response_is_gone_from_list_prompt_text_and_store(drive
     assert ("user", "stays") in told(model.prompts[2])
     assert ("tool", "hey") in told(model.prompts[2])
     assert outcome.text == "one good"
-    assert await saved(store) == [("user", "hi"), ("assistant", "one good")]
+    # The message that the input hook added parts the two steps.
+    assert await saved(store) == [("user", "hi"), ("assistant", "one "), ("assistant", "good")]
     assert "data-note" not in part_types((await stored(store))[-1])
 
 
@@ -348,6 +350,22 @@ async def test_the_client_sees_a_step_finish_of_reason_retry(make: Make) -> None
     assert outcome_of_attempt.retry_reason == "no good"
     assert outcome_of_attempt.retry_processor_id == "guard"
     assert outcome_of_attempt.retry_metadata == {"score": 1}
+
+
+async def test_a_stream_hook_that_rejects_every_chunk_is_granted_each_retry_once(drive: Drive, make: Make) -> None:
+    """R7.4, R7.10"""
+    steps_begun: list[int] = []
+
+    def reject(args: Any) -> Any:
+        args.abort("no", retry=True)
+
+    processor = make(
+        "p", process_input_step=lambda args: steps_begun.append(args.retry_count), process_output_stream=reject
+    )
+    agent = agent_of(["x"], input_processors=[processor], output_processors=[processor], max_processor_retries=2)
+    outcome = await drive(agent)
+    assert steps_begun == [0, 1, 2]
+    assert outcome.tripwire.reason == "no"
 
 
 async def test_open_parts_of_a_rejected_attempt_are_not_closed(make: Make) -> None:

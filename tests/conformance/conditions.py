@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,11 +33,11 @@ def holds(when: Mapping[str, Any], moment: Moment) -> bool:
 
 def _state_equals(moment: Moment, wanted: Mapping[str, Any]) -> bool:
     if set(wanted) == {"key", "value"}:
-        return moment.state.get(wanted["key"]) == wanted["value"]
+        return bool(moment.state.get(wanted["key"]) == wanted["value"])
     return all(moment.state.get(key) == value for key, value in wanted.items())
 
 
-_CONDITIONS = {
+_CONDITIONS: dict[str, Callable[[Moment, Any], bool]] = {
     "invocation": lambda moment, wanted: moment.invocation == wanted,
     "retryCount": lambda moment, wanted: moment.retry_count == wanted,
     "stepNumber": lambda moment, wanted: moment.step_number == wanted,

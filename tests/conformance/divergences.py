@@ -149,7 +149,7 @@ def _empty_delta(change: Change) -> bool:
         ]
     entry = change.value if change.is_added else None
     if change.area == "hooks" and entry is not None and not change.name:
-        return entry[2].get("partType") == "text-delta" and entry[2].get("text") == ""
+        return (entry[2].get("partType"), entry[2].get("text")) == ("text-delta", "")
     is_shifted = change.is_fact("state", "streamParts")
     return is_shifted or (change.area == "chunks" and change.is_entry("text-delta") and entry is not None)
 
@@ -164,7 +164,7 @@ def _failed_attempts_hooks(change: Change) -> bool:
 def _unused(change: Change) -> bool:
     """No attempt reported its usage."""
     if change.is_result("usage", "totalUsage"):
-        return change.value == {}
+        return bool(change.value == {})
     return change.area == "chunks" and change.value is not ABSENT and change.value.get("usage") == {}
 
 

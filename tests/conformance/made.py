@@ -124,8 +124,7 @@ def _messages() -> dict[str, Data]:
                 [says("ok")], given=[processor("p", hook, edit), _WATCH], messages=two
             )
     for hook, edit in itertools.product(("processOutputStep", "processOutputResult"), _RESPONSE_EDITS):
-        name = edit.get("op")
-        found[f"{name} in {hook}"] = scenario(
+        found[f"{edit['op']} in {hook}"] = scenario(
             [calls(before=("first ",)), says("second")],
             out=[processor("p", hook, edit), processor("w", "processOutputStep", also=("processOutputResult",))],
             agent={"tools": TOOL, "maxSteps": 3},
@@ -162,7 +161,7 @@ _RESPONSE_EDITS = [
 
 
 def _step() -> dict[str, Data]:
-    results = {
+    results: dict[str, Data] = {
         "model": {"model": "small"},
         "tool choice": {"toolChoice": "required"},
         "named tool": {"toolChoice": {"type": "tool", "toolName": "add"}},
@@ -319,7 +318,9 @@ def _data() -> dict[str, Data]:
             op("emit", type="data-gone", data=2, transient=True),
             when=when,
         )
-        arrays = {"given": [emitting], "out": [reader]} if kind == "input" else {"out": [reader, emitting, reader]}
+        arrays: Data = (
+            {"given": [emitting], "out": [reader]} if kind == "input" else {"out": [reader, emitting, reader]}
+        )
         found[f"emit in {hook}"] = scenario([calls(), says("ok")], agent={"tools": TOOL}, **arrays)
     emitting_tool = {"add": {"result": 1, "emits": [{"type": "data-a", "data": 1}, {"type": "data-b", "data": 2}]}}
     for name, edit in {"rewrite-data": op("rewrite-data", data="new"), "drop": op("drop-part")}.items():
@@ -403,7 +404,7 @@ def _late(hook: str) -> Data | None:
 def _with_tools(kind: str, one: Data, hook: str, **agent: Any) -> Data:
     """Two steps with a tool between them; the error hook gets a provider error in the second."""
     second = fails("bad request") if hook == "processAPIError" else says("second ", "text")
-    arrays = {
+    arrays: Data = {
         "given": [processor("i", "processInput", also=INPUT_HOOKS[1:])],
         "out": [processor("o", STREAM_HOOK, also=OUTPUT_HOOKS[1:])],
         "errors": [],

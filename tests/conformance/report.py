@@ -36,7 +36,7 @@ class Verdict:
 async def judge(path: Path) -> Verdict:
     """Carry out one scenario file and compare."""
     scenario = load(path)
-    expected, note = scenario.expect, ""
+    expected, note = dict(scenario.expect), ""
     try:
         expected = expectation(scenario).outcome
     except Exception as error:

@@ -183,7 +183,7 @@ class Call:
 
     @property
     def thread(self) -> str:
-        return self.options.get("thread", "thread-1")
+        return str(self.options.get("thread", "thread-1"))
 
 
 @dataclass(frozen=True)
@@ -209,11 +209,11 @@ class Scenario:
 
     @property
     def instructions(self) -> str:
-        return self.agent.get("instructions", "Base instructions.")
+        return str(self.agent.get("instructions", "Base instructions."))
 
     @property
     def model_id(self) -> str:
-        return self.agent.get("modelId", "main")
+        return str(self.agent.get("modelId", "main"))
 
     @property
     def has_memory(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from .compare import differences
-from .divergences import DIVERGENCES, PROMPT_DIVERGENCES
+from .divergences import DIVERGENCES, PROMPT_DIVERGENCES, Divergence, PromptDivergence
 from .expected import expectation, without_omitted
 from .oracle import simulate
 from .scenario import Scenario, find, load
@@ -68,7 +68,7 @@ def test_the_recorded_outcome_fails_where_a_divergence_applies(name: str) -> Non
 
 
 def test_every_divergence_has_an_id_of_its_own_and_names_its_rule() -> None:
-    both = [*DIVERGENCES, *PROMPT_DIVERGENCES]
+    both: list[Divergence | PromptDivergence] = [*DIVERGENCES, *PROMPT_DIVERGENCES]
     assert len({divergence.id for divergence in both}) == len(both)
     assert all(divergence.rule and divergence.what for divergence in both)
 

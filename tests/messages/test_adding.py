@@ -83,7 +83,7 @@ def test_an_empty_string_is_content() -> None:
 @pytest.mark.parametrize("junk", [3, object(), b"x", {"content": "x"}, {"role": "developer", "content": "x"}])
 def test_what_is_no_message_is_named_in_the_error(junk: object) -> None:
     """R3.3"""
-    with pytest.raises(InvalidMessageError, match="no message|one of the roles"):
+    with pytest.raises(InvalidMessageError, match=r"no message|one of the roles"):
         MessageList().add(junk, "input")
 
 

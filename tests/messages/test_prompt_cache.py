@@ -11,7 +11,6 @@ from interlock.messages.parts import FilePart, ReasoningPart, StepStartPart, Tex
 from interlock.messages.prompt import prompt_of
 from tests.messages.builders import assistant, at, call, done, text, user
 
-
 Change = Callable[[MessageList], None]
 
 IN_PLACE: list[Change] = []

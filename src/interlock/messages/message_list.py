@@ -240,6 +240,13 @@ class MessageList:
 
     # -- for the run ---------------------------------------------------------------------------------------------
 
+    def stage(self, source: Source | None = None) -> list[Message]:
+        """What a hook is given, of one source or of all, to ``reconcile`` against.
+
+        Only for that: unlike ``get``, it does not count as handing the messages out.
+        """
+        return list(self._timeline.items) if source is None else self._timeline.of_source(source)
+
     def reconcile(
         self, returned: Sequence[Message | dict[str, Any]], stage: Sequence[Message], default_source: str
     ) -> None:
@@ -254,6 +261,10 @@ class MessageList:
             InvalidMessageError: an element is no message; nothing was changed.
         """
         reconcile(self._timeline, self._system, returned, stage, _source(default_source))
+
+    def expose(self) -> None:
+        """Somebody is handed live messages of a ``stage``, and may edit them in place."""
+        self._timeline.is_exposed = True
 
     def append_response(self, parts: list[Part], *, message_id: str, model: str | None = None) -> Message | None:
         """Add what an attempt produced, as ``add`` adds an assistant message of source ``response`` (R3.17 to R3.19).

@@ -156,11 +156,12 @@ class HookArgs:
 
     @lazy
     def _stage_messages(self) -> list[Message]:
-        return self._scope.data.message_list.get.all.db()
+        return self._scope.data.message_list.stage()
 
     @lazy
     def messages(self) -> list[Message]:
         """All messages, in order: a list of its own, with live elements (R2.2)."""
+        self._scope.data.message_list.expose()
         return list(self._stage_messages)
 
     @lazy
@@ -482,7 +483,7 @@ class ProcessOutputResultArgs(HookArgs):
 
     @lazy
     def _stage_messages(self) -> list[Message]:
-        return self._scope.data.message_list.get.response.db()
+        return self._scope.data.message_list.stage("response")
 
     @lazy
     def result(self) -> OutputResult:

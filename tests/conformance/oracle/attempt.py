@@ -15,6 +15,7 @@ from .dispatch import Dispatcher, Site
 from .hooks import HookFailure, ProviderFailure, Returned, step_result
 from .returns import reconcile
 from .tool_phase import ToolPhase
+from .world import World
 
 Facts = dict[str, Any]
 
@@ -40,7 +41,7 @@ class Step:
 class Attempt:
     """One pass through a step."""
 
-    def __init__(self, hooks: Dispatcher, scenario: Scenario, call: Call, world: Any, step_limit: int) -> None:
+    def __init__(self, hooks: Dispatcher, scenario: Scenario, call: Call, world: World, step_limit: int) -> None:
         self.hooks = hooks
         self.scenario = scenario
         self.call = call
@@ -190,7 +191,8 @@ class Attempt:
         return [name for name in self.settings["tools"] if active is None or name in active]
 
     def _call_settings(self) -> Facts:
-        settings, facts = self.settings, {}
+        settings = self.settings
+        facts: Facts = {}
         choice = settings["toolChoice"] if settings["toolChoice"] is not None else "auto"
         if choice == "none":
             facts["toolChoice"] = "none"

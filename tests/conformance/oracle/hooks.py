@@ -132,7 +132,7 @@ def _set_message_metadata(call: HookCall, op: Op) -> None:
 
 
 def _append_message(call: HookCall, op: Op) -> None:
-    source = op.get("source", "input")
+    source = str(op.get("source", "input"))
     part = text_part(op["text"]) | ({"attempt": call.attempt} if source == "response" else {})
     call.conversation.add(Message(op["role"], [part]), {"user": "input"}.get(source, source))
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections import Counter
-from typing import Any
 
 from ..scenario import Call, Scenario
-from ..script import Script
 from .attempt import Attempt, Facts, Step
 from .conversation import Conversation, Message, stored_facts, text_part
 from .course import STREAM_HOOK, CallCourse, Course
@@ -16,6 +13,7 @@ from .describe import describe, mentions
 from .dispatch import Dispatcher, Site
 from .hooks import Abort, HookFailure, ProviderFailure, Returned
 from .returns import reconcile
+from .world import World
 
 DEFAULT_STEPS = 5
 DEFAULT_RETRIES = 10
@@ -41,26 +39,6 @@ def simulate(scenario: Scenario) -> Course:
     calls = [CallRun(world, call).run() for call in scenario.calls]
     stored = world.threads.get("thread-1", [])
     return Course(calls, stored_facts(stored, scenario.stored_metadata) if scenario.has_memory else None)
-
-
-class World:
-    """What the calls of a scenario share."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
-        self.script = Script(scenario.script)
-        self.tools = {**scenario.extra_tools, **scenario.tools}
-        self.threads: dict[str, list[Message]] = {}
-        self.saved: dict[str, list[Facts]] = {}
-        self.invocations: Counter[Any] = Counter()
-        self._executions: Counter[str] = Counter()
-
-    def tool_result(self, name: str) -> Any:
-        """What the tool returns this time."""
-        tool = self.tools[name]
-        results = tool["results"] if "results" in tool else [tool.get("result")]
-        self._executions[name] += 1
-        return copy.deepcopy(results[min(self._executions[name], len(results)) - 1])
 
 
 class CallRun:
@@ -111,8 +89,7 @@ class CallRun:
             return self.course
         self.hooks.to_client({"type": "start"})
         try:
-            failure = self._loop()
-            self._end(failure)
+            self._end(self._loop())
         except Abort as abort:
             self._trip(abort)
         except HookFailure as failure:

@@ -51,7 +51,14 @@ def test_a_tool_call_becomes_a_pending_part(key: str) -> None:
         ({"output": {"type": "text", "value": "r"}}, done()),
         ({"output": {"type": "json", "value": [1]}}, done(result=[1])),
         ({"output": {"type": "error-text", "value": "bad"}}, call(state="output-error", error_text="bad")),
-        ({"output": {"type": "error-json", "value": {"e": 1}}}, done(result={"e": 1}, is_error=True)),
+        (
+            {"output": {"type": "error-json", "value": {"e": 1}}},
+            done(
+                result={"e": 1},
+                is_error=True,
+                provider_metadata={"mastra": {"modelOutput": {"type": "error-json", "value": {"e": 1}}}},
+            ),
+        ),
         (
             {"output": {"type": "execution-denied", "reason": "no"}},
             call(state="output-denied", approval=ToolApproval(id="c1", approved=False, reason="no")),

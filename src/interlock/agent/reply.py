@@ -9,7 +9,7 @@ from typing import Any
 
 from interlock._json import copy_json
 from interlock.agent.calls import CallReader
-from interlock.agent.request import PreparedCall, replayed_chunks
+from interlock.agent.request import PreparedCall, SentRequest, replayed_chunks
 from interlock.agent.response import ResponseAssembler, data_part
 from interlock.agent.run import Interrupted, ModelFailure, Run
 from interlock.agent.suspension import SuspendedStep
@@ -151,8 +151,7 @@ class Reply:
             return
         payload = StepStartPayload(
             message_id=run.state.message_id,
-            # A stream hook may edit the chunk in place, and the messages of the prompt are used again.
-            request={"body": call.prompt if run.chain is None else copy_json(call.prompt)},
+            request=SentRequest(prompt=call.prompt),
             warnings=self.warnings,
             started_at=int(time.time() * 1000),
         )
@@ -530,6 +529,9 @@ class Reply:
         chunks = []
         for chunk in self._kept or ():
             data = chunk_to_dict(chunk)
+            if chunk.__class__ is StepStart:
+                # A cache must not hand one run's prompt to another.
+                data["payload"].pop("request", None)
             chunks.append(CachedStepChunk(type=data["type"], payload=copy_json(data.get("payload"))))
         return chunks
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock._json import Record, copy_json
 from interlock.agent.run import ModelFailure, Run
 from interlock.agent.structured import response_format
 from interlock.chunks import Chunk, chunk_from_dict
@@ -15,6 +16,24 @@ from interlock.processors.pipeline import run_hook
 from interlock.processors.results import CachedStepChunk, CachedStepResponse
 from interlock.processors.stages import RequestStage, StepStage
 from interlock.tools import Tool, as_tools
+
+
+class SentRequest(Record, kw_only=True):
+    """``request`` of a ``step-start``: the prompt that was sent, as a copy that is made when somebody looks (R11.1)."""
+
+    prompt: list[dict[str, Any]]
+    copied: list[dict[str, Any]] | None = None
+
+    @property
+    def body(self) -> list[dict[str, Any]]:
+        """The prompt; an edit of it reaches nobody else."""
+        if self.copied is None:
+            self.copied = copy_json(self.prompt)
+        return self.copied
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"body": prompt}``."""
+        return {"body": copy_json(self.body)}
 
 
 class PreparedCall:
@@ -126,12 +145,16 @@ def _headers(of_settings: dict[str, str] | None, of_entry: dict[str, str] | None
     return {**(of_settings or {}), **(of_entry or {})}
 
 
+_OF_ONE_RUN = ("startedAt", "request", "messageId")
+
+
 def replayed_chunks(response: CachedStepResponse) -> list[Chunk]:
     """The chunks of a cached reply, as fresh objects (R11.3)."""
     chunks: list[Chunk] = []
     for item in response.chunks:
         data = item.to_dict() if isinstance(item, (Chunk, CachedStepChunk)) else dict(item)
         if data.get("type") == "step-start" and isinstance(data.get("payload"), dict):
-            data["payload"] = {key: value for key, value in data["payload"].items() if key != "startedAt"}
+            # Neither the time nor the prompt of the run that filled the cache is this run's.
+            data["payload"] = {key: value for key, value in data["payload"].items() if key not in _OF_ONE_RUN}
         chunks.append(chunk_from_dict({"type": data.get("type"), "payload": data.get("payload"), "from": "AGENT"}))
     return chunks

@@ -30,8 +30,6 @@ def main(arguments: list[str]) -> int:
     except ScenarioError as error:
         print(error, file=sys.stderr)
         return 2
-    # What the agent logs about retries and odd processors is part of the scenarios, not news.
-    logging.getLogger("interlock").setLevel(logging.CRITICAL + 1)
     failed = asyncio.run(judge_all(paths, _tell))
     print(f"{len(paths) - failed} passed, {failed} failed")
     return 1 if failed else 0
@@ -51,4 +49,6 @@ def _explain(paths: list[Path]) -> int:
 
 
 if __name__ == "__main__":
+    # What the agent logs about retries and odd processors is part of the scenarios, not news.
+    logging.getLogger("interlock").setLevel(logging.CRITICAL + 1)
     sys.exit(main(sys.argv[1:]))

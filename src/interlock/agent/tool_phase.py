@@ -401,6 +401,11 @@ async def screen_result(
     processors = run.pipeline.get("process_tool_result")
     if not processors:
         return Screened(result)
+    part = run.state.message_list.find_tool_invocation(invocation.tool_call_id)
+    if part is not None and not part.tool_invocation.is_pending:
+        # What a hook of an earlier call, or a preliminary result, left there gives way to this result (R10.9).
+        part.tool_invocation.state = "call"
+        part.tool_invocation.result = part.tool_invocation.error_text = None
     stage = ToolResultStage(
         tool_name=invocation.tool_name,
         tool_call_id=invocation.tool_call_id,

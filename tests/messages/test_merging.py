@@ -212,3 +212,12 @@ def test_results_of_calls_without_ids_are_paired_in_order() -> None:
         for part in message_list.get.all.db()[0].content.parts
     ]
     assert paired == [("Oslo", "Oslo"), ("Rome", "Rome")]
+
+
+def test_only_the_claimed_result_leaves_the_message_it_waited_in() -> None:
+    """R3.15, R12.40"""
+    results = [{"type": "tool-result", "toolCallId": one, "toolName": "t", "result": one} for one in ("c1", "c9")]
+    message_list = MessageList().add({"id": "x", "role": "tool", "content": results}, "input")
+    message_list.add(assistant(call("c1"), id="a", created_at=at(1)), "memory")
+    held = [[part.tool_invocation.result for part in one.content.parts] for one in message_list.get.all.db()]  # type: ignore[attr-defined]
+    assert (ids(message_list), held) == (["a", "x"], [["c1"], ["c9"]])

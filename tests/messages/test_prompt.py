@@ -19,7 +19,7 @@ from interlock.messages.parts import (
     part_from_dict,
 )
 from interlock.messages.prompt import prompt_of
-from tests.messages.builders import assistant, call, done, message, pairs, prompt, text, user
+from tests.messages.builders import assistant, at, call, done, message, pairs, prompt, text, user
 
 
 def content(*parts: Part | str) -> list[dict[str, Any]]:
@@ -289,3 +289,17 @@ def test_nothing_in_a_prompt_is_shared_with_the_message() -> None:
     part.tool_invocation.result["y"].append(2)
     part.provider_metadata["p"]["z"].append(2)  # type: ignore[index]
     assert repr(sent) == before
+
+
+def test_dates_and_records_in_results_are_sent_as_json() -> None:
+    """R4.11"""
+    result = {"when": at(0), "approval": ToolApproval(id="a", approved=True)}
+    assert content(done(result=result))[1]["output"]["value"] == {
+        "when": "2026-01-01T00:00:00.000Z",
+        "approval": {"id": "a", "approved": True},
+    }
+
+
+def test_a_message_turned_into_a_system_message_is_sent_as_one() -> None:
+    """R3.4, R4.9"""
+    assert prompt_of(message("system", "S")) == [{"role": "system", "content": "S"}]

@@ -272,6 +272,17 @@ def test_a_late_result_of_a_rejected_attempt_is_taken_back() -> None:
     assert message.content.parts == [call("w", provider_executed=True, args={"q": 1})]
 
 
+def test_calls_that_share_an_id_are_put_back_each_as_it_was() -> None:
+    """R7.9, FR-095"""
+    message_list = asked()
+    message_list.add(assistant(call(args={"x": 1}), done(args={"x": 2}), id="r"), "response", merge=False)
+    before = message_list.serialize()["messages"]
+    snapshot = message_list.response_snapshot()
+    message_list.append_response([text("bad")], message_id="r", model="m")
+    message_list.restore_response(snapshot)
+    assert message_list.serialize()["messages"] == before
+
+
 def test_a_result_for_a_remembered_call_is_taken_back() -> None:
     """R7.9"""
     message_list = MessageList().add([assistant(call(), id="a"), user("q", id="q")], "memory")
@@ -354,3 +365,10 @@ def test_the_last_snapshot_survives_storage() -> None:
     part = restored.find_tool_invocation("w")
     assert isinstance(part, ToolInvocationPart)
     assert part.tool_invocation.state == "call"
+
+
+def test_data_for_an_assistant_message_of_the_caller_makes_it_a_response() -> None:
+    """R9.4"""
+    message_list = MessageList().add(assistant("a", id="a"), "input")
+    message_list.append_data_part(data(), message_id="a")
+    assert message_list.source_of("a") == "response"

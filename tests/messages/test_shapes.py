@@ -272,3 +272,26 @@ def test_core_and_model_forms_can_be_added_again(form: str) -> None:
     again = MessageList().add(converted, "input")
     assert getattr(again.get.all, form)() == converted
     assert len(again) == 2
+
+
+def test_part_objects_may_stand_in_dicts() -> None:
+    """R3.3"""
+    for key in ("content", "parts"):
+        assert read({"role": "user", key: [text("x")]}).content.parts == [text("x")]
+    assert read({"role": "user", "content": {"parts": [text("x")]}}).content.parts == [text("x")]
+
+
+def test_what_older_clients_send_of_a_part_is_kept() -> None:
+    """R3.3"""
+    reasoning = {"type": "reasoning", "reasoning": "why", "details": []}
+    assert parts_of("assistant", {"type": "text", "text": "x", "createdAt": 5}, reasoning) == [
+        text("x", created_at=5),
+        ReasoningPart(reasoning="why", details=[]),
+    ]
+    assert read({"role": "user", "parts": [{"a": 1}]}).content.parts == [UnknownPart(type="", extra={"a": 1})]
+
+
+def test_a_ui_part_that_is_no_dict_names_the_message() -> None:
+    """R3.3"""
+    with pytest.raises(ValueError, match="message 'm7' cannot be read: a message part is a dict"):
+        MessageList().add({"id": "m7", "role": "user", "parts": [3]}, "input")

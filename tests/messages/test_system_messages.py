@@ -117,3 +117,24 @@ def test_resetting_the_untagged_messages_keeps_feedback() -> None:
     message_list.set_feedback("no good")
     message_list.replace_all_system_messages(["base"])
     assert len(message_list.get_all_system_messages()) == 2
+
+
+def test_a_stored_system_message_is_read() -> None:
+    """R2.9, R3.28"""
+    content = {"format": 2, "parts": [{"type": "text", "text": "S"}], "providerMetadata": {"p": {"x": 1}}}
+    message_list = MessageList().add_system({"id": "s", "role": "system", "content": content})
+    assert message_list.get_system_messages() == [
+        {"role": "system", "content": "S", "providerOptions": {"p": {"x": 1}}}
+    ]
+
+
+@pytest.mark.parametrize("nothing", [None, "", []])
+def test_nothing_adds_no_system_message(nothing: object) -> None:
+    """R3.28"""
+    assert MessageList().add_system(nothing).get_all_system_messages() == []
+
+
+def test_the_tag_of_feedback_holds_one_message() -> None:
+    """R7.8"""
+    message_list = MessageList().add_system("one", FEEDBACK_TAG).add_system("two", FEEDBACK_TAG).add_system("t", "tag")
+    assert contents(message_list.get_all_system_messages()) == ["t", "two"]

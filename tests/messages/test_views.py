@@ -278,3 +278,33 @@ def test_response_text_is_all_text_of_the_response() -> None:
     """R12.20"""
     message_list = MessageList().add("q", "input").add(assistant("a", done(), "b"), "response")
     assert message_list.response_text() == "ab"
+
+
+@pytest.mark.parametrize(("form", "key"), [("core", "args"), ("model", "input")])
+def test_a_call_of_the_provider_keeps_its_result_beside_it(form: str, key: str) -> None:
+    """R4.13"""
+    message_list = MessageList().add(assistant(done(provider_executed=True)), "response")
+    ((sent, result),) = [one["content"] for one in getattr(message_list.get.all, form)()]
+    assert (sent["providerExecuted"], sent[key], result["type"]) == (True, {}, "tool-result")
+
+
+@pytest.mark.parametrize("form", ["ui", "core", "model"])
+def test_a_legacy_message_without_parts_is_its_text(form: str) -> None:
+    """R4.20"""
+    legacy = {"id": "a", "role": "user", "content": {"content": "old"}, "resourceId": "r"}
+    (sent,) = getattr(MessageList().add(legacy, "memory").get.all, form)()
+    assert sent.get("parts", sent.get("content")) == [{"type": "text", "text": "old"}]
+    assert form != "ui" or sent["metadata"]["resourceId"] == "r"
+
+
+def test_reasoning_without_details_in_core_shape() -> None:
+    """R3.9"""
+    message_list = MessageList().add(assistant(ReasoningPart(reasoning="why")), "response")
+    assert message_list.get.all.core()[0]["content"] == [{"type": "reasoning", "text": "why"}]
+
+
+def test_a_source_keeps_its_provider_metadata_in_the_ui() -> None:
+    """R3.9"""
+    source = {"sourceType": "url", "id": "s", "url": "u", "providerMetadata": {"p": {"x": 1}}}
+    message_list = MessageList().add(assistant(SourcePart(source=source)), "response")
+    assert message_list.get.all.ui()[0]["parts"][0]["providerMetadata"] == {"p": {"x": 1}}

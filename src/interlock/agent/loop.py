@@ -17,6 +17,7 @@ from interlock.agent.reply import TERMINAL_REASONS
 from interlock.agent.run import Interrupted, ModelFailure, Run
 from interlock.agent.state_json import state_to_dict
 from interlock.agent.structured import parse_object
+from interlock.agent.structuring import object_result
 from interlock.agent.suspension import Resumption, SuspendedStep
 from interlock.chunks import (
     ABORTED,
@@ -32,7 +33,6 @@ from interlock.chunks import (
     ErrorPayload,
     Finish,
     FinishPayload,
-    ObjectResult,
     Start,
     StartPayload,
     StepFinish,
@@ -181,9 +181,10 @@ class RunLoop:
         goes_on = self._may_go_on(attempt, reply.finish_reason)
         if goes_on and run.stop_when:
             goes_on = not await self._is_enough([*state.steps, result])
-        if not goes_on and run.structured_output is not None:
-            state.object = parse_object(run.structured_output, result.text)
-            self._send(*await run.process(ObjectResult(object=state.object)))
+        if not goes_on and run.structured_output is not None and run.structured_output.model is None:
+            parsed = parse_object(run.structured_output, result.text)
+            self._send(*await run.process(object_result(parsed)))
+            state.object = parsed.value
         finish = attempt.step_finish(reply, result, goes_on)
         self._send(*(run.stamped(finish) if run.chain is None else await run.process(finish)))
         state.steps.append(result)
@@ -439,8 +440,6 @@ class RunLoop:
             state.text_override = state.text + text
         state.finish_reason = ABORTED
         await scope.drop_tasks()
-        # The signal has done its work; the result hooks run to their end.
-        scope.is_aborted = False
         await self._run_result_hooks()
         await self._run.tell("on_abort", {"steps": list(state.steps), "text": state.text})
         await self._tell_finish()
@@ -481,6 +480,8 @@ class RunLoop:
     async def _run_result_hooks(self) -> None:
         """Run ``process_output_result``, and take over the text if the hooks changed it (R2.35)."""
         run, state = self._run, self._state
+        # From here on a cancellation comes too late: what the run has is processed and saved (R12.28).
+        self._scope.driver = None
         processors = run.pipeline.get("process_output_result")
         before = state.message_list.response_text()
         result = OutputResult(

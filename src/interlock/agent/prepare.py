@@ -17,6 +17,7 @@ from interlock.agent.run_store import RunStore
 from interlock.agent.state import RunState
 from interlock.agent.state_json import state_from_dict
 from interlock.agent.structured import structured_output
+from interlock.agent.structuring import StructuringProcessor
 from interlock.agent.suspension import Resumption
 from interlock.context import AbortSignal, RequestContext
 from interlock.errors import ConfigurationError, ProcessorError, RunStateError, ToolError, TripWire
@@ -263,13 +264,17 @@ async def _pipeline(
 ) -> Pipeline:
     """The effective processors of the run (R12.9, R13.2)."""
     overrides = [options.get(f"{kind}_processors") for kind in _ARRAYS]
-    if agent.static_pipeline is not None and memory is None and overrides == [None, None, None]:
+    structured = structured_output(options.get("structured_output"))
+    is_plain = memory is None and structured is None and overrides == [None, None, None]
+    if agent.static_pipeline is not None and is_plain:
         return agent.static_pipeline
     arrays: list[list[Any]] = []
     for kind, override in zip(_ARRAYS, overrides, strict=True):
         setting = override if override is not None else getattr(agent, f"{kind}_processors")
         arrays.append(_checked(await _value(setting, dynamic), kind))
     user_input, user_output, error = arrays
+    if structured is not None:
+        user_output = [*user_output, *_automatic([StructuringProcessor(structured)], user_output)]
     if memory is not None and call is not None:
         early = [one for one in user_input if getattr(one, "stage", None) == "pre_memory"]
         late = [one for one in user_input if getattr(one, "stage", None) != "pre_memory"]

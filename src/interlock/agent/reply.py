@@ -12,6 +12,7 @@ from interlock.agent.calls import CallReader
 from interlock.agent.request import PreparedCall, SentRequest, replayed_chunks
 from interlock.agent.response import ResponseAssembler, data_part
 from interlock.agent.run import Interrupted, ModelFailure, Run
+from interlock.agent.structured import PartialObject
 from interlock.agent.suspension import SuspendedStep
 from interlock.agent.tool_phase import handle_provider_outcome, observe_input
 from interlock.chunks import (
@@ -26,6 +27,7 @@ from interlock.chunks import (
     ErrorChunk,
     Finish,
     FinishPayload,
+    ObjectChunk,
     ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
@@ -210,6 +212,7 @@ class Reply:
         run_id, kept, on_chunk = run.state.run_id, self._kept, run.callbacks.get("on_chunk")
         assert self._source is not None
         read = self._source.__anext__
+        partial = None if run.structured_output is None or run.structured_output.model else PartialObject()
         span_id: str | None = None
         append: Callable[[str], None] = _no_span
         while True:
@@ -232,7 +235,13 @@ class Reply:
                 if scope.failure is error:
                     raise
                 raise ModelFailure(error) from error
+            if scope.is_aborted:
+                raise Interrupted
             kind = chunk.__class__
+            if partial is not None and kind is TextDelta:
+                for other in await self._accept_json(chunk, partial):
+                    yield other
+                continue
             if kind not in _SPANS:
                 span_id = None
                 if kind is Finish:
@@ -328,6 +337,16 @@ class Reply:
                 self.provider_results.append(ready)
             return [*self._run.scope.take(), *await self._screen(ready)]
         return await self._screen(chunk)
+
+    async def _accept_json(self, chunk: Chunk, partial: PartialObject) -> list[Chunk]:
+        """Take a piece of text that is to become an object: the object as far as it can be read follows it (R12.32)."""
+        out: list[Chunk] = []
+        for one in await self._screen(chunk):
+            out.append(one)
+            value = partial.add(one.payload.text) if isinstance(one, TextDelta) else None
+            if value is not None:
+                out += await self._run.process(ObjectChunk(object=value))
+        return out
 
     async def _accept_call(self, chunk: Chunk) -> list[Chunk]:
         out: list[Chunk] = []

@@ -6,7 +6,13 @@ from typing import Any
 
 from interlock._json import Record, copy_json
 from interlock.agent.run import ModelFailure, Run
-from interlock.agent.structured import response_format
+from interlock.agent.structured import (
+    StructuredOutputOptions,
+    is_native,
+    response_format,
+    structured_output,
+    with_schema,
+)
 from interlock.chunks import Chunk, chunk_from_dict
 from interlock.models import ModelFallback, ModelRequest, to_language_model
 from interlock.models.assets import download_assets
@@ -67,6 +73,9 @@ async def prepare_call(run: Run) -> PreparedCall:
     if run.scope.is_aborted:
         return call
     call.prompt = await _prompt(run, stage.model)
+    wanted = _wanted_object(stage)
+    if wanted is not None and not is_native(wanted, stage.model):
+        call.prompt = with_schema(call.prompt, wanted)
     if run.pipeline.has("process_llm_request"):
         await _ask_request_hooks(run, call)
     call.request = _request(run, stage, call)
@@ -132,11 +141,22 @@ def _request(run: Run, stage: StepStage, call: PreparedCall) -> ModelRequest:
         tool_choice=choice if offered or is_refusing else None,
         settings=settings,  # type: ignore[arg-type]  # unknown settings reach the adapter, which warns about them
         provider_options=stage.provider_options,
-        response_format=None if stage.structured_output is None else response_format(stage.structured_output),
+        response_format=_format(stage),
         headers=_headers(settings.get("headers"), call.entry.headers),
         include_raw_chunks=run.include_raw_chunks,
         abort_signal=run.scope._signal,
     )
+
+
+def _wanted_object(stage: StepStage) -> StructuredOutputOptions | None:
+    """The typed answer that the main model is to write; a model of its own writes it otherwise (R12.32)."""
+    options = None if stage.structured_output is None else structured_output(stage.structured_output)
+    return options if options is not None and options.model is None else None
+
+
+def _format(stage: StepStage) -> dict[str, Any] | None:
+    wanted = _wanted_object(stage)
+    return response_format(wanted) if wanted is not None and is_native(wanted, stage.model) else None
 
 
 def _headers(of_settings: dict[str, str] | None, of_entry: dict[str, str] | None) -> dict[str, str] | None:

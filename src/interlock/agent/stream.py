@@ -9,7 +9,19 @@ from typing import Any, Generic, Self, TypeVar
 from interlock.agent.loop import RunLoop
 from interlock.agent.result import AgentResult, Response, Status
 from interlock.agent.run import Run
-from interlock.chunks import ABORTED, Chunk, File, ObjectChunk, ObjectResult, Source, TextDelta, ToolCall, ToolResult
+from interlock.chunks import (
+    ABORTED,
+    RETRY,
+    Chunk,
+    File,
+    ObjectChunk,
+    ObjectResult,
+    Source,
+    StepFinish,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+)
 from interlock.messages import MessageList
 from interlock.messages.parts import ReasoningPart
 from interlock.processors import StepResult, TripwireInfo
@@ -201,10 +213,17 @@ class AgentStream:
                 yield chunk.object
 
     async def _elements(self) -> AsyncIterator[Any]:
+        known = 0
         async for chunk in self._iterate():
-            if isinstance(chunk, ObjectResult) and isinstance(chunk.object, list):
-                for element in chunk.object:
-                    yield element
+            if isinstance(chunk, StepFinish) and chunk.payload.step_result.reason == RETRY:
+                known = 0
+            if not isinstance(chunk, (ObjectChunk, ObjectResult)) or not isinstance(chunk.object, list):
+                continue
+            # The last element of a partial array may still grow.
+            final = len(chunk.object) - (0 if isinstance(chunk, ObjectResult) else 1)
+            for element in chunk.object[known:final]:
+                yield element
+            known = max(known, final)
 
     async def consume_stream(self, on_error: Callable[[BaseException], Any] | None = None) -> None:
         """Drive the run to its end without looking at it.

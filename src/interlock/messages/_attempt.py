@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from interlock.messages._copying import copy_data
-from interlock.messages._merge import find_call, pending_tool_invocations
+from interlock.messages._merge import pending_tool_invocations
 from interlock.messages._timeline import Source, Timeline
-from interlock.messages.parts import Message, ToolInvocation, ToolInvocationPart, part_from_dict
+from interlock.messages.parts import Message, ToolInvocation, ToolInvocationPart
 
 
 class _Before(msgspec.Struct):
@@ -21,8 +22,8 @@ class _Before(msgspec.Struct):
     """Number of its parts."""
     steps: int
     """Number of ``step-start`` parts among them."""
-    pending: dict[str, ToolInvocationPart]
-    """Copies of the calls that had no outcome, by call id."""
+    pending: list[tuple[int, ToolInvocationPart]]
+    """Copies of the calls that had no outcome, each with how many calls of its id were before it."""
     content: str | None
     metadata: dict[str, Any] | None
     mirror: list[dict[str, Any]] | None
@@ -60,15 +61,11 @@ class Attempt:
             source=source,
             size=len(content.parts),
             steps=sum(part.type == "step-start" for part in content.parts),
-            pending={part.tool_invocation.tool_call_id: copy_data(part) for part in pending_tool_invocations(message)},
+            pending=_pending_copies(message),
             content=content.content,
             metadata=None if content.metadata is None else dict(content.metadata),
             mirror=None if content.tool_invocations is None else list(content.tool_invocations),
         )
-
-    def knows(self, message: Message) -> bool:
-        """Whether the message was there before the attempt."""
-        return message.id in self._before
 
     def size_of(self, message: Message) -> int:
         """How many parts the message had before the attempt."""
@@ -83,12 +80,16 @@ class Attempt:
             if message is None:
                 continue
             content = message.content
-            timeline.touch(message)
-            del content.parts[_cut(message, before) :]
-            for call_id, kept in before.pending.items():
-                part = find_call(content.parts, call_id)
-                if part is not None:
-                    _put_back(part, kept)
+            cut = _cut(message, before)
+            timeline.touch(message, max(0, cut - 1))
+            del content.parts[cut:]
+            if before.pending:
+                calls = {(nth, part.tool_invocation.tool_call_id): part for nth, part in _numbered(message)}
+                for nth, kept in before.pending:
+                    part = calls.get((nth, kept.tool_invocation.tool_call_id))
+                    if part is not None:
+                        _put_back(part, kept)
+                        timeline.touch_part(message, part)
             content.content, content.metadata, content.tool_invocations = before.content, before.metadata, before.mirror
             timeline.set_source(message, before.source)
         self.has_opened = False
@@ -103,7 +104,7 @@ class Attempt:
                     "source": before.source,
                     "size": before.size,
                     "steps": before.steps,
-                    "pending": [part.to_dict() for part in before.pending.values()],
+                    "pending": [{"nth": nth, "part": part.to_dict()} for nth, part in before.pending],
                     "content": before.content,
                     "metadata": copy_data(before.metadata),
                     "toolInvocations": copy_data(before.mirror),
@@ -119,17 +120,33 @@ class Attempt:
         attempt.has_opened = data["hasOpened"]
         attempt.made = set(data["made"])
         for message_id, before in data["before"].items():
-            pending = [part for part in map(part_from_dict, before["pending"]) if isinstance(part, ToolInvocationPart)]
+            pending = [(entry["nth"], ToolInvocationPart.from_dict(entry["part"])) for entry in before["pending"]]
             attempt._before[message_id] = _Before(
                 source=before["source"],
                 size=before["size"],
                 steps=before["steps"],
-                pending={part.tool_invocation.tool_call_id: part for part in pending},
+                pending=pending,
                 content=before["content"],
                 metadata=copy_data(before["metadata"]),
                 mirror=copy_data(before["toolInvocations"]),
             )
         return attempt
+
+
+def _pending_copies(message: Message) -> list[tuple[int, ToolInvocationPart]]:
+    if not pending_tool_invocations(message):
+        return []
+    return [(nth, copy_data(part)) for nth, part in _numbered(message) if part.tool_invocation.is_pending]
+
+
+def _numbered(message: Message) -> Iterator[tuple[int, ToolInvocationPart]]:
+    """The tool calls of a message, each with how many calls of its id were before it."""
+    seen: Counter[str] = Counter()
+    for part in message.content.parts:
+        if isinstance(part, ToolInvocationPart):
+            call_id = part.tool_invocation.tool_call_id
+            yield seen[call_id], part
+            seen[call_id] += 1
 
 
 def _cut(message: Message, before: _Before) -> int:

@@ -46,15 +46,22 @@ def merge_message(target: Message, incoming: Message) -> None:
             mirror_invocation(target, part)
 
 
-def fold_parts(parts: list[Part], incoming: Sequence[Part]) -> None:
-    """Append ``incoming`` in order; a tool call that ``parts`` has is updated in place instead (R3.18)."""
+def fold_parts(parts: list[Part], incoming: Sequence[Part]) -> list[ToolInvocationPart]:
+    """Append ``incoming`` in order; a tool call that ``parts`` has is updated in place instead (R3.18).
+
+    Returns:
+        The calls that were updated.
+    """
+    updated: list[ToolInvocationPart] = []
     for part in incoming:
         if isinstance(part, ToolInvocationPart):
             known = find_call(parts, part.tool_invocation.tool_call_id)
             if known is not None and not _is_another_call(known, part):
                 update_invocation(known, part)
+                updated.append(known)
                 continue
         append_part(parts, part)
+    return updated
 
 
 def append_part(parts: list[Part], part: Part) -> None:

@@ -30,15 +30,17 @@ def append_response(
     message = _target(timeline, message_id)
     content = message.content
     timeline.touch(message, max(0, len(content.parts) - 1))
-    if attempt is None or not attempt.has_opened:
-        _open_step(timeline, attempt, message, parts, model)
     if attempt is not None:
         if message is not latest:
             attempt.made.add(message.id)
         attempt.remember(message, timeline.source_of(message))
-        attempt.has_opened = True
+    if attempt is None or not attempt.has_opened:
+        _open_step(timeline, attempt, message, parts, model)
     timeline.set_source(message, "response")
-    fold_parts(content.parts, parts)
+    if attempt is not None:
+        attempt.has_opened = True
+    for call in fold_parts(content.parts, parts):
+        timeline.touch_part(message, call)
     texts = [part.text for part in parts if part.__class__ is TextPart and part.type == "text"]
     if texts:
         content.content = "\n".join(texts)
@@ -96,8 +98,6 @@ def _open_step(
     held = message.content.parts
     # Data that was written while the reply was streamed is there already, and belongs to the new step.
     size = len(held) if attempt is None else attempt.size_of(message)
-    if attempt is not None and size and not attempt.knows(message):
-        size = 0
     if size and held[size - 1].type != "step-start" and parts[0].type != "step-start":
         timeline.touch(message, size - 1)
         held.insert(size, StepStartPart(model=model))

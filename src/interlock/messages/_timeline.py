@@ -255,6 +255,14 @@ class Timeline:
         """Note that a message changed from a part on."""
         self._note(self.position(message), part)
 
+    def touch_part(self, message: Message, part: Part) -> None:
+        """Note that this part of a message changed."""
+        parts = message.content.parts
+        position = len(parts) - 1
+        while position > 0 and parts[position] is not part:
+            position -= 1
+        self.touch(message, position)
+
     def settle(self) -> None:
         """Take in ids and dates that were edited in place: sort again, find messages by their new ids."""
         items = self.items

@@ -20,7 +20,7 @@ from interlock.messages._timeline import SOURCES, Source, Timeline
 from interlock.messages._views import Removals, Views
 from interlock.messages.parts import DataPart, Message, Part, ToolInvocationPart, part_from_dict
 from interlock.messages.prompt import PromptMessage
-from interlock.messages.text import texts_of
+from interlock.messages.text import mirrored_text, texts_of
 
 _log = logging.getLogger("interlock")
 
@@ -198,7 +198,7 @@ class MessageList:
         mirror_invocation(message, call, former_id)
         if metadata:
             message.content.metadata = {**(message.content.metadata or {}), **metadata}
-        self._timeline.touch(message)
+        self._timeline.touch_part(message, call)
         if source != "context":
             self._timeline.set_source(message, "response")
         return True
@@ -261,6 +261,15 @@ class MessageList:
             InvalidMessageError: an element is no message; nothing was changed.
         """
         reconcile(self._timeline, self._system, returned, stage, _source(default_source))
+
+    def refresh_mirrors(self) -> None:
+        """Make the legacy ``content.content`` of messages that hooks may have edited follow their parts (R4.2)."""
+        if not self._timeline.is_exposed:
+            return
+        for message in self._timeline.items:
+            content = message.content
+            if content.content is not None:
+                content.content = mirrored_text(content)
 
     def expose(self) -> None:
         """Somebody is handed live messages of a ``stage``, and may edit them in place."""

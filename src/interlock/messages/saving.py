@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from interlock.messages._copying import copy_data
 from interlock.messages.parts import Message, MessageContent, Part, TextPart, ToolInvocationPart
-from interlock.messages.text import well_formed, well_formed_data
+from interlock.messages.text import mirrored_text, well_formed, well_formed_data
 
 WORKING_MEMORY_TOOL = "updateWorkingMemory"
 
@@ -22,7 +22,7 @@ def saved_form(message: Message) -> Message | None:
     """
     content = message.content
     parts = [kept for part in content.parts if (kept := _saved_part(part, message.role)) is not None]
-    legacy = _saved_text(content.content)
+    legacy = _saved_text(mirrored_text(content))
     if len(parts) == len(content.parts) and all(map(_is, parts, content.parts)) and legacy == content.content:
         return message if parts or legacy else None
     if not parts or all(part.type == "step-start" for part in parts):

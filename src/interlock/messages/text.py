@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from interlock._json import Record, iso
-from interlock.messages.parts import Message, Part
+from interlock.messages.parts import Message, MessageContent, Part
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -80,3 +80,14 @@ def sendable(value: Any) -> Any:
     if kind is datetime:
         return iso(value)
     return value
+
+
+def mirrored_text(content: MessageContent) -> str | None:
+    """What ``content.content`` must say: the legacy mirror follows the parts, which are the truth (R4.2).
+
+    A hook that edits text in place does not know of the mirror; what it took out must not stay there.
+    """
+    if content.content is None or not content.parts:
+        return content.content
+    texts = texts_of(content.parts)
+    return "\n".join(texts) if texts else None

@@ -37,6 +37,8 @@ class Hook(msgspec.Struct, frozen=True):
     """``(args, stage, result)``: brings a result that is not ``None`` into the run; raises ``InvalidResultError``."""
     is_logged: bool = False
     """Whether an ordinary exception is logged and the chain goes on (R7.18), instead of failing the run."""
+    ends_on_abort: bool = True
+    """Whether a cancellation ends the chain; not at the end of the run, where it comes too late."""
     stops: Callable[[Any], bool] | None = None
     """Whether the chain ends early, given the stage."""
 
@@ -246,7 +248,7 @@ LLM_REQUEST = Hook("process_llm_request", a.ProcessLLMRequestArgs, _apply_reques
 LLM_RESPONSE = Hook("process_llm_response", a.ProcessLLMResponseArgs, _ignore)
 OUTPUT_STEP = Hook("process_output_step", a.ProcessOutputStepArgs, _apply_output)
 TOOL_RESULT = Hook("process_tool_result", a.ProcessToolResultArgs, _apply_output)
-OUTPUT_RESULT = Hook("process_output_result", a.ProcessOutputResultArgs, _apply_result)
+OUTPUT_RESULT = Hook("process_output_result", a.ProcessOutputResultArgs, _apply_result, ends_on_abort=False)
 API_ERROR = Hook(
     "process_api_error", a.ProcessAPIErrorArgs, _apply_error, is_logged=True, stops=lambda stage: bool(stage.retry)
 )

@@ -107,7 +107,7 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
         except TripWire as tripwire:
             scope.record_trip(tripwire, bound.processor, hook.name)
         except Exception as error:
-            if scope.is_aborted:
+            if scope.is_aborted and hook.ends_on_abort:
                 return  # R12.30: a hook that fails because of the cancellation is part of it
             if scope.trip is None and not _is_tolerated(hook, bound, error):
                 if event is not None:
@@ -124,10 +124,11 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
         if event is not None:
             changed = revision != scope.data.message_list.revision or _says_something(result)
             _end(event, scope, "changed" if changed else "unchanged", "")
-        if scope.is_aborted:
+        if scope.is_aborted and hook.ends_on_abort:
             return
         if hook.stops is not None and hook.stops(stage):
-            return
+            break
+    scope.data.message_list.refresh_mirrors()
 
 
 def _is_tolerated(hook: Hook, bound: BoundProcessor, error: Exception) -> bool:

@@ -33,6 +33,10 @@ class JsonSchema(Schema):
 
     def __init__(self, schema: Mapping[str, Any], *, owner: str = "the schema") -> None:
         super().__init__(copy_json(dict(schema)))
+        for name in _unknown_types(self.json_schema):
+            raise ConfigurationError(
+                f"{owner} is no JSON Schema: {name!r} is no type; the types are {', '.join(_IS_TYPE)}"
+            )
         for ref in _refs(self.json_schema):
             if ref.startswith("#") and _target(self.json_schema, ref) is None:
                 raise ConfigurationError(f"{owner} refers to {ref!r}, which it does not contain")
@@ -170,6 +174,26 @@ def _array_problems(schema: dict[str, Any], value: list[Any], path: Path, root: 
     rest = schema.get("items", True)
     for index, item in enumerate(value):
         yield from _problems(first[index] if index < len(first) else rest, item, (*path, index), root)
+
+
+def _unknown_types(schema: Any) -> Iterator[Any]:
+    """Every value of ``type`` that is none, where a ``type`` keyword can stand."""
+    if not isinstance(schema, dict):
+        return
+    names = schema.get("type", [])
+    for name in names if isinstance(names, list) else [names]:
+        if not isinstance(name, str) or name not in _IS_TYPE:
+            yield name
+    for keyword in ("properties", "$defs", "definitions", "patternProperties"):
+        members = schema.get(keyword)
+        for member in members.values() if isinstance(members, dict) else ():
+            yield from _unknown_types(member)
+    for keyword in ("items", "additionalProperties", "not"):
+        yield from _unknown_types(schema.get(keyword))
+    for keyword in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        choices = schema.get(keyword)
+        for choice in choices if isinstance(choices, list) else ():
+            yield from _unknown_types(choice)
 
 
 def _refs(schema: Any) -> Iterator[str]:

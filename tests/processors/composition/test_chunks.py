@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock import Chunk, MessageList, TextDelta
+from interlock import Chunk, DataChunk, MessageList, TextDelta
 from interlock.errors import ProcessorReturnError, ProcessorWorkflowError
 from interlock.processors import MapArgs, ProcessorStepData, create_workflow, parallel, sequence, when
 from interlock.testing import ScriptedModel, text, text_of
@@ -347,6 +347,30 @@ async def test_an_abort_cancels_the_other_branches_of_the_chunk(drive: Drive) ->
     outcome = await drive(agent_of(["x"], output_processors=[parallel(slow, guard, keep=slow)]))
     assert outcome.tripwire.processor_id == "guard"
     assert cancelled == ["step-start"]
+
+
+async def test_a_branch_and_a_task_of_it_may_write_at_the_same_time() -> None:
+    """R16.6, R19.3"""
+    go = asyncio.Event()
+
+    async def write(args: Any) -> Any:
+        if args.part.type == "text-start":
+
+            async def write_late() -> None:
+                await go.wait()
+                await args.emit(DataChunk(type="data-x", data="task"))
+
+            args.create_task(write_late())
+        elif args.part.type == "text-delta":
+            go.set()
+            await asyncio.sleep(0)
+            await args.writer.custom({"type": "data-x", "data": "hook"})
+        return args.part
+
+    writer, other = Made("writer", process_output_stream=write), Made("other", process_output_stream=through)
+    outcome = await streamed(agent_of(["x"], output_processors=[parallel(writer, other, keep=writer)]))
+    assert outcome.error is None
+    assert sorted(chunk.data for chunk in chunks_of(outcome.chunks, "data-x")) == ["hook", "task"]
 
 
 async def test_only_what_the_selected_branch_held_back_is_released(drive: Drive) -> None:

@@ -89,6 +89,9 @@ class BranchScope:
 
     async def show(self, chunk: Chunk, start: int) -> list[Chunk]:
         """Send a chunk through the stream hooks from ``start`` on and to the client, not at the same time as others."""
+        if asyncio.current_task() in self._outer.tasks:
+            # It waits until the run is between two chunks; a branch that is to end before must not wait for it.
+            return await self._outer.show(chunk, start)
         async with self._writing:
             return await self._outer.show(chunk, start)
 

@@ -101,7 +101,8 @@ class MappedChunks:
 class BranchedChunks:
     """A parallel or a branch step with the map that follows it.
 
-    With a map, each branch gets a copy of the chunk, and a fork of the message list if it asks for the list.
+    With a map, each branch gets a copy of the chunk, and a fork of the message list if it asks for the list. What a
+    processor in a branch writes is next seen by the processors behind the step.
     """
 
     __slots__ = ("_chains", "_fork", "_from_cache", "_scopes", "_trail")

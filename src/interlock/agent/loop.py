@@ -206,7 +206,8 @@ class RunLoop:
 
     def _may_go_on(self, attempt: Attempt, finish_reason: str) -> bool:
         """Whether another step may follow (R1.12, R1.13), as far as ``max_steps`` allows (R12.12)."""
-        if attempt.tools is None or not attempt.tools.resolved or finish_reason in TERMINAL_REASONS:
+        tools = attempt.tools
+        if tools is None or not tools.resolved or tools.is_waiting_for_client or finish_reason in TERMINAL_REASONS:
             return False
         limit = self._run.max_steps
         return limit is None or len(self._state.steps) + 1 < limit

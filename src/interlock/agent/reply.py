@@ -470,11 +470,8 @@ class Reply:
         if self.finish_reason in TERMINAL_REASONS:
             return False
         tools = self.call.tools
-        return any(
-            not call.payload.provider_executed
-            and not (call.payload.tool_name in tools and tools[call.payload.tool_name].is_client_side)
-            for call in self.assembler.calls
-        )
+        local = [call.payload.tool_name for call in self.assembler.calls if not call.payload.provider_executed]
+        return bool(local) and not any(name in tools and tools[name].is_client_side for name in local)
 
     def commit(self) -> None:
         """Put what is finished so far into the message list."""

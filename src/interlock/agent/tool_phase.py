@@ -110,7 +110,18 @@ class ToolPhase:
         resumption: What somebody decided about the one call of ``calls``, when the step was suspended.
     """
 
-    __slots__ = ("_executions", "_invalid", "_refused", "_resumption", "_run", "_step", "_tools", "resolved", "waiting")
+    __slots__ = (
+        "_executions",
+        "_invalid",
+        "_refused",
+        "_resumption",
+        "_run",
+        "_step",
+        "_tools",
+        "is_waiting_for_client",
+        "resolved",
+        "waiting",
+    )
 
     def __init__(
         self,
@@ -131,6 +142,8 @@ class ToolPhase:
         self._executions = [Execution(part) for part in calls]
         self.resolved = 0
         """Calls that have a result, an error or a denial now; any of them lets the loop go on (R1.12)."""
+        self.is_waiting_for_client = False
+        """Whether a call is the client's to execute; the run ends with it open (R12.40)."""
         self.waiting: dict[str, Chunk] = {}
         """Call id → the chunk that tells that the call waits for somebody (R12.36)."""
 
@@ -183,6 +196,7 @@ class ToolPhase:
             return False
         execution.tool = tool
         if tool.is_client_side:
+            self.is_waiting_for_client = True
             return False
         try:
             execution.arguments = tool.validate(invocation.args)

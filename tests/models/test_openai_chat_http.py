@@ -36,7 +36,7 @@ async def test_a_refusal_has_status_code_message_body_and_headers() -> None:
     """R17.7"""
     body = {"error": {"message": "No such model.", "type": "invalid_request_error", "code": "model_not_found"}}
     error = await refusal(404, body, **{"x-request-id": "r1"})
-    assert str(error) == "No such model."
+    assert str(error) == "No such model. (check that 'openai/gpt-5' is the name of a model there)"
     assert error.status_code == 404
     assert error.code == "model_not_found"
     assert error.response_body == json.dumps(body)
@@ -96,10 +96,7 @@ async def test_a_pause_until_a_date_is_read() -> None:
     ("body", "message"),
     [
         ({"error": "plain"}, "plain"),
-        (
-            {"message": "Input is too long for requested model.", "__type": "X"},
-            "Input is too long for requested model.",
-        ),
+        ({"message": "Try again.", "__type": "X"}, "Try again."),
         ([{"error": {"code": 400, "message": "listed"}}], "listed"),
         ({"detail": [{"loc": ["body"], "msg": "bad"}]}, '[{"loc":["body"],"msg":"bad"}]'),
         ("upstream is down", "HTTP 500 from https://api.example/v1/chat/completions: upstream is down"),

@@ -21,7 +21,7 @@ from interlock.agent.structuring import StructuringProcessor
 from interlock.agent.suspension import Resumption
 from interlock.context import AbortSignal, RequestContext
 from interlock.errors import ConfigurationError, ProcessorError, RunStateError, ToolError, TripWire
-from interlock.messages import MessageList
+from interlock.messages import Message, MessageList, copy_data, copy_message
 from interlock.models import ModelFallback, check_model_id, to_language_model
 from interlock.processors import Pipeline, TripwireInfo
 from interlock.processors.bound import BoundProcessor
@@ -326,8 +326,17 @@ def _fill(message_list: MessageList, instructions: Any, messages: Any, options: 
             message_list.add_system(system)
     context = options.get("context")
     if context is not None:
-        message_list.add(context, "context")
-    message_list.add(messages, "input")
+        message_list.add(_own(context), "context")
+    message_list.add(_own(messages), "input")
+
+
+def _own(messages: Any) -> Any:
+    """What a caller gave, as the run's own: neither a hook's edits nor ids and dates reach the caller's objects."""
+    if isinstance(messages, Message):
+        return copy_message(messages)
+    if isinstance(messages, (list, tuple)):
+        return [_own(message) for message in messages]
+    return copy_data(messages)
 
 
 # -- settings -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from interlock._json import Record
-from interlock.messages.parts import Message
+from interlock.messages.parts import Message, MessageContent, Part, TextPart
 
 _Record = TypeVar("_Record", bound=Record)
 
@@ -15,7 +15,31 @@ _ATOMS = frozenset({str, int, float, bool, bytes, datetime, type(None)})
 
 def copy_message(message: Message) -> Message:
     """A copy that shares nothing mutable with ``message``; objects that are no JSON data are shared."""
-    return _copy_record(message)
+    content = message.content
+    parts = content.parts
+    if len(parts) != 1 or parts[0].__class__ is not TextPart or message.extra or _holds_data(content, parts[0]):
+        return _copy_record(message)
+    # Most messages of a history are a text and nothing else.
+    twin: Message = message.__copy__()
+    twin.content = content.__copy__()
+    twin.content.parts = [parts[0].__copy__()]
+    return twin
+
+
+def _holds_data(content: MessageContent, part: Part) -> bool:
+    return any(
+        value is not None
+        for value in (
+            content.metadata,
+            content.provider_metadata,
+            content.tool_invocations,
+            content.annotations,
+            content.experimental_attachments,
+            content.extra,
+            part.provider_metadata,
+            part.extra,
+        )
+    )
 
 
 def copy_data(value: Any) -> Any:

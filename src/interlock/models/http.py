@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import urlsplit, urlunsplit
@@ -29,8 +29,10 @@ __all__ = [
     "RequestError",
     "Timeout",
     "bare_url",
+    "event_reply",
     "event_stream",
     "join_url",
+    "secrets_hidden",
     "shared_client",
 ]
 
@@ -39,6 +41,8 @@ _MAX_EVENT_BYTES = 64 * 1024 * 1024
 
 _LINGER_S = 0.2
 """Seconds for a server to end its reply after the last event."""
+
+_SECRET_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key", "proxy-authorization", "cookie")
 
 
 class ApiKey:
@@ -52,9 +56,10 @@ class ApiKey:
         ConfigurationError: It cannot be sent in a header.
     """
 
-    __slots__ = ("_value",)
+    __slots__ = ("_value", "name")
 
     def __init__(self, value: str, name: str = "api_key") -> None:
+        self.name = name
         value = value.strip()
         if not value or not value.isascii() or not value.isprintable():
             raise ConfigurationError(f"{name} is empty or has characters that no API key has: copy the key again")
@@ -78,6 +83,8 @@ class EventReply:
 
     headers: dict[str, str]
     events: AsyncIterator[httpx2.ServerSentEvent]
+    hide: Callable[[str], str]
+    """Blacks out the secrets of the request in what an error quotes."""
 
     async def drain(self) -> None:
         """Read on after the last event, so that the connection can be used again; nothing depends on what comes."""
@@ -152,34 +159,81 @@ async def shared_client(*, is_direct: bool) -> AsyncClient:
 
 @asynccontextmanager
 async def event_stream(
-    client: AsyncClient, request: httpx2.Request, *, key: ApiKey | None = None
+    client: AsyncClient, request: httpx2.Request, *, key: ApiKey | None = None, model: str = ""
 ) -> AsyncIterator[EventReply]:
     """Send ``request`` and read the events of its reply; leaving the context closes the connection.
 
     Args:
         client: Sends the request.
         request: See ``client.build_request``.
-        key: Blacked out in errors.
+        key: Blacked out in errors, as are the credentials in the request's headers; a refused one is named.
+        model: ``provider/model``, for errors.
 
     Raises:
         APICallError: No reply, a refusal, a reply that is no event stream, or a connection lost on the way.
     """
-    url = bare_url(str(request.url))
-    try:
+    with _as_call_errors(bare_url(str(request.url))):
         response = await client.send(request, stream=True)
+        async with event_reply(response, key=key, model=model) as reply:
+            yield reply
+
+
+@asynccontextmanager
+async def event_reply(
+    response: httpx2.Response, *, key: ApiKey | None = None, model: str = ""
+) -> AsyncIterator[EventReply]:
+    """Read the events of a reply that somebody else asked for; leaving the context closes the connection.
+
+    Args:
+        response: The reply, its body not yet read.
+        key: As for ``event_stream``.
+        model: As for ``event_stream``.
+
+    Raises:
+        APICallError: A refusal, a reply that is no event stream, or a connection lost on the way.
+    """
+    url = bare_url(str(response.request.url))
+    with _as_call_errors(url):
         try:
+            hide = secrets_hidden(response.request.headers, key)
             headers = {name: value for name, value in response.headers.items() if name != "set-cookie"}
             media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
             if not response.is_success or media_type != "text/event-stream":
-                body = await _first_part(response)
                 raise refusal(
-                    response.status_code, headers, key.hidden_in(body) if key else body, url, media_type=media_type
+                    response.status_code,
+                    headers,
+                    hide(await _first_part(response)),
+                    url,
+                    media_type=media_type,
+                    model=model,
+                    key_name=key.name if key else None,
                 )
             response.encoding = "utf-8"
             async with aclosing(aiter(httpx2.EventSource(response, _MAX_EVENT_BYTES))) as events:  # type: ignore[type-var]  # an async generator in truth
-                yield EventReply(headers, events)
+                yield EventReply(headers, events, hide)
         finally:
             await response.aclose()
+
+
+def secrets_hidden(request_headers: Mapping[str, str], key: ApiKey | None = None) -> Callable[[str], str]:
+    """A function that blacks out the credentials of a request in a text; providers quote them in errors."""
+    secrets = {request_headers.get(name, "").rpartition(" ")[2] for name in _SECRET_HEADERS} - {""}
+    if key is not None:
+        secrets.add(key.reveal())
+
+    def hide(text: str) -> str:
+        for secret in secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    return hide
+
+
+@contextmanager
+def _as_call_errors(url: str) -> Iterator[None]:
+    """What HTTP raises, as an ``APICallError``."""
+    try:
+        yield
     except httpx2.LocalProtocolError:
         # Its text quotes the header at fault, which may be the one with the key.
         raise APICallError("the request has a header that HTTP does not allow", is_retryable=False, url=url) from None

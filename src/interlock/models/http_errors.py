@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from interlock.errors import APICallError, is_retryable_status
+from interlock.models.context_overflow import speaks_of_overflow
 
 MAX_BODY_CHARS = 10_000
 
@@ -21,9 +22,16 @@ _HOPELESS_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached",
 
 
 def refusal(
-    status_code: int, headers: Mapping[str, str], body: str, url: str, *, media_type: str = "application/json"
+    status_code: int,
+    headers: Mapping[str, str],
+    body: str,
+    url: str,
+    *,
+    media_type: str = "application/json",
+    model: str = "",
+    key_name: str | None = None,
 ) -> APICallError:
-    """The error for a reply that is not the answer which was asked for.
+    """The error for a reply that is not the answer which was asked for; its message ends with what to do about it.
 
     Args:
         status_code: HTTP status; a 2xx stands for a reply in a form that was not asked for.
@@ -31,6 +39,8 @@ def refusal(
         body: Reply body, without secrets.
         url: Where the request went, without secrets.
         media_type: Content type of the reply.
+        model: ``provider/model`` that was called.
+        key_name: Where the key came from; ``None`` if none was sent.
     """
     data = _json(body)
     details = _details(data)
@@ -45,7 +55,8 @@ def refusal(
             response_headers=headers,
             response_body=body,
         )
-    message = details.message or (f"HTTP {status_code} from {url}" + _hint(status_code, media_type, body))
+    message = details.message or f"HTTP {status_code} from {url}{_what_came(status_code, media_type, body)}"
+    advice = _advice(status_code, details, body, model=model, key_name=key_name)
     if is_success:
         is_retryable = _is_transient(details)
     else:
@@ -54,7 +65,7 @@ def refusal(
         if should_retry in ("true", "false"):
             is_retryable = should_retry == "true"
     return APICallError(
-        message,
+        f"{message} ({advice})" if advice else message,
         status_code=status_code,
         is_retryable=is_retryable,
         url=url,
@@ -74,8 +85,10 @@ def error_in_stream(body: str, headers: Mapping[str, str], url: str) -> APICallE
         url: Where the request went, without secrets.
     """
     details = _details(_json(body))
+    message = details.message or f"{url} broke off its answer with an error: {body[:200]}"
+    advice = _advice(details.status_code, details, body)
     return APICallError(
-        details.message or f"{url} broke off its answer with an error: {body[:200]}",
+        f"{message} ({advice})" if advice else message,
         status_code=details.status_code,
         is_retryable=_is_transient(details),
         url=url,
@@ -125,9 +138,11 @@ def _details(data: Any) -> _Details:
     source = inner if isinstance(inner, dict) else data
     message = source.get("message") or source.get("detail")
     code = source.get("code")
+    # An event that is called "error" says no more about itself than that.
+    kind = None if source.get("type") == "error" else source.get("type")
     return _Details(
         message=message if isinstance(message, str) else _text(message),
-        code=_text(source.get("type") if code is None or isinstance(code, int) else code) or _text(code),
+        code=_text(kind if code is None or isinstance(code, int) else code) or _text(code),
         status_code=code if isinstance(code, int) and 400 <= code < 600 else None,
         is_error=bool(inner) or source.get("object") == "error" or source.get("type") == "error",
     )
@@ -154,9 +169,33 @@ def _json(body: str) -> Any:
         return None
 
 
-def _hint(status_code: int, media_type: str, body: str) -> str:
+def _what_came(status_code: int, media_type: str, body: str) -> str:
+    """What a reply without a message of its own looks like."""
     if 300 <= status_code < 400:
         return ": it points to another address, which is not followed; check base_url"
     if media_type == "text/html":
-        return ": a web page came back; check base_url"
+        return ": a web page came back" + ("" if status_code == 404 else "; check base_url")
     return f": {body[:200]}" if body else ""
+
+
+def _advice(
+    status_code: int | None, details: _Details, body: str, *, model: str = "", key_name: str | None = None
+) -> str:
+    """What the caller can do about the error; empty if waiting is all there is, or the message says it."""
+    match status_code:
+        case 401:
+            return f"check the key in {key_name}" if key_name else "no API key was sent: give api_key"
+        case 403 if key_name:
+            return f"check what the key in {key_name} may do"
+        case 404:
+            said = f"{details.code} {details.message}".lower()
+            if "model" in said:
+                return f"check that {model!r} is the name of a model there" if model else ""
+            return "check base_url" if "url" in said or not details.is_error else ""
+        case 413:
+            return "send fewer or smaller files"
+        case 429:
+            return ""
+    if speaks_of_overflow(f"{details.code} {details.message} {body}"):
+        return "the prompt does not fit into the model: leave out old messages or long tool results"
+    return ""

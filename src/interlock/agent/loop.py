@@ -43,7 +43,8 @@ from interlock.chunks import (
     TripwirePayload,
 )
 from interlock.errors import TripWire
-from interlock.messages.parts import ErrorPart
+from interlock.messages import texts_of
+from interlock.messages.parts import ErrorPart, Part
 from interlock.models import to_language_model
 from interlock.processors import OutputResult, StepResult, TripwireInfo
 from interlock.processors.hooks import API_ERROR, OUTPUT_RESULT, RETRY_HOOKS, TOOL_RESULT
@@ -485,6 +486,7 @@ class RunLoop:
         self._scope.driver = None
         processors = run.pipeline.get("process_output_result")
         before = state.message_list.response_text()
+        parts = list(state.message_list.parts_of(state.message_id))
         result = OutputResult(
             text=state.accepted_text,
             usage=state.usage,
@@ -495,6 +497,9 @@ class RunLoop:
         after = state.message_list.response_text()
         if after != before:
             state.text_override = after
+            left = state.message_list.parts_of(state.message_id)
+            if left:
+                _follow_parts(state.steps, parts, left)
             if state.steps:
                 state.steps[-1].text = after
 
@@ -519,6 +524,21 @@ class RunLoop:
             error=state.error,
         )
         await self._run.tell("on_finish", info)
+
+
+def _follow_parts(steps: list[StepResult], before: list[Part], after: list[Part]) -> None:
+    """Let the steps say what result hooks left of their parts, so that none keeps what was taken out.
+
+    Args:
+        steps: The steps whose parts are in the response message.
+        before: That message's parts before the hooks ran.
+        after: Its parts now; others at the same places if a hook returned edited copies.
+    """
+    is_same_shape = len(before) == len(after)
+    now = {id(old): new for old, new in zip(before, after, strict=True)} if is_same_shape else {id(p): p for p in after}
+    for step in steps:
+        step.parts = [now[id(part)] for part in step.parts if id(part) in now]
+        step.text = "".join(texts_of(step.parts))
 
 
 class IterationContext(msgspec.Struct, kw_only=True):

@@ -258,7 +258,7 @@ class Reply:
             if not chunk.run_id:
                 chunk.run_id = run_id
             if chain is not None:
-                out = await (chain.process_in_turn(chunk) if scope.tasks else chain.process(chunk))
+                out = await chain.process(chunk)
                 if scope.outbox:
                     span_id = None
                     for emitted in scope.take():

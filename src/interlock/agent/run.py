@@ -147,7 +147,7 @@ class Run:
         chunk.run_id = self.state.run_id
         if self.chain is None:
             return [chunk]
-        out = await (self.chain.process_in_turn(chunk) if self.scope.tasks else self.chain.process(chunk))
+        out = await self.chain.process(chunk)
         return [] if out is None else out if isinstance(out, list) else [out]
 
 

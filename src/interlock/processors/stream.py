@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -21,9 +22,14 @@ HOOK = "process_output_stream"
 
 
 class Link:
-    """One processor's place in the chain during one run."""
+    """One processor's place in the chain during one run.
 
-    __slots__ = ("args", "call", "flush", "is_async", "parts", "processor", "wants_data")
+    It takes one chunk at a time: an emission of a tool or of a background task waits while the hook is at work on
+    another chunk, since both would share the args object (R0.4, R1.2). A hook emits to the links behind its own, so
+    nobody waits for himself.
+    """
+
+    __slots__ = ("args", "call", "flush", "is_async", "is_busy", "parts", "processor", "waiting", "wants_data")
 
     def __init__(self, bound: BoundProcessor | None, flush: BoundProcessor | None, scope: RunScope) -> None:
         owner = bound or flush
@@ -35,6 +41,33 @@ class Link:
         self.parts = self.args.stream_parts
         self.wants_data = bool(getattr(owner.processor, "process_data_parts", False))
         self.flush = flush
+        self.is_busy = False
+        """Whether the hook is at work."""
+        self.waiting: deque[asyncio.Future[None]] = deque()
+        """Who comes next, in order of arrival."""
+
+    async def turn(self) -> None:
+        """Wait until the hook is free; it is the caller's then."""
+        if not self.is_busy:
+            self.is_busy = True
+            return
+        place = asyncio.get_running_loop().create_future()
+        self.waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Hand the hook to the next in line."""
+        while self.waiting:
+            place = self.waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self.is_busy = False
 
 
 class Place(Protocol):
@@ -62,12 +95,11 @@ class ProcessorPlace:
 class StreamChain:
     """The stream hooks of one run, in order. ``process`` is the hot path: one call a chunk."""
 
-    __slots__ = ("_lock", "_scope", "links", "reading")
+    __slots__ = ("_scope", "links", "reading")
 
     def __init__(self, links: list[Link], scope: RunScope) -> None:
         self.links = links
         self._scope = scope
-        self._lock = asyncio.Lock()
         self.reading: list[Link] = [link for link in links if link.call is not None]
 
     def set_from_cache(self, from_cache: bool) -> None:
@@ -90,6 +122,9 @@ class StreamChain:
         for position, link in enumerate(self.links[start:] if start else self.links, start + 1):
             if link.call is None or (is_data and not link.wants_data):
                 continue
+            if link.is_busy:
+                await self._wait_for(link)
+            link.is_busy = True
             args = link.args
             args.part = chunk
             link.parts.append(chunk)
@@ -100,6 +135,11 @@ class StreamChain:
                     result = await result
             except Exception as error:
                 result = await self._failed(link, chunk, error)
+            finally:
+                if link.waiting:
+                    link.leave()
+                else:
+                    link.is_busy = False
             if scope.trip is not None or scope.failure is not None:
                 await self._stopped(link)
             if before is not None:
@@ -109,18 +149,8 @@ class StreamChain:
         return chunk
 
     async def send_through(self, chunk: Chunk, start: int) -> list[Chunk]:
-        """``process`` with its result as a list, for emissions; those of background tasks wait for their turn."""
-        if start >= len(self.links):
-            return [chunk]
-        if asyncio.current_task() in self._scope.tasks:
-            async with self._lock:
-                return as_list(await self.process(chunk, start))
+        """``process`` with its result as a list, for emissions."""
         return as_list(await self.process(chunk, start))
-
-    async def process_in_turn(self, chunk: Chunk) -> Chunk | list[Chunk] | None:
-        """``process``, not at the same time as an emission of a background task."""
-        async with self._lock:
-            return await self.process(chunk)
 
     async def flush(self, reason: str) -> list[Chunk]:
         """Ask every processor that has ``flush_output_stream`` for what it holds back (R19.2).
@@ -136,6 +166,7 @@ class StreamChain:
             args = FlushOutputStreamArgs(self._scope, link.flush)
             args.stream_parts = link.parts
             discard = reason in ("cancel", "tripwire")
+            await link.turn()
             try:
                 result = link.flush.call(args, reason)
                 if hasattr(result, "__await__"):
@@ -145,12 +176,23 @@ class StreamChain:
                     _log.debug("flush of processor %r failed after %s", link.processor.id, reason, exc_info=True)
                     continue
                 result = await self._failed(link, None, error, "flush_output_stream")
+            finally:
+                link.leave()
             if discard:
                 continue
             await self._scope.check()
             for chunk in self._chunks_of(link, result, None, "flush_output_stream"):
                 released += as_list(await self.process(chunk, position))
         return released
+
+    async def _wait_for(self, link: Link) -> None:
+        """Wait for the link's turn; what ended the run meanwhile ends this too."""
+        await link.turn()
+        try:
+            await self._scope.check()
+        except BaseException:
+            link.leave()
+            raise
 
     async def _spread(self, link: Link, result: Any, source: Chunk, position: int) -> Chunk | list[Chunk] | None:
         if result is None:

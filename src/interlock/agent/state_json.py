@@ -9,6 +9,7 @@ import msgspec
 
 from interlock._json import to_json
 from interlock.agent.state import RunState
+from interlock.agent.state_shape import StateShape
 from interlock.agent.suspension import SuspendedStep
 from interlock.chunks import (
     Chunk,
@@ -83,6 +84,7 @@ def state_from_dict(data: Any, agent_id: str | None = None) -> RunState:
     if agent_id is not None and data.get("agentId") != agent_id:
         raise RunStateError(f"the run belongs to agent {data.get('agentId')!r}, not to {agent_id!r}")
     try:
+        msgspec.convert(data, StateShape)
         return _read(data)
     except (
         AttributeError,

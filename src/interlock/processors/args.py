@@ -193,7 +193,14 @@ class _WithCurrentStep(HookArgs):
 
 
 class ProcessInputArgs(HookArgs):
-    """Arguments of ``process_input``: once a run, before the first step (section 2.2)."""
+    """Arguments of ``process_input`` (section 2.2).
+
+    Runs: before the first step, when history, context and input are in the message list.
+    How often: once a run; not again on retries, further steps or after a suspension (R1.5).
+    May change: messages and system messages; the latter become the baseline of every step (R2.11).
+    Returns: a list of messages, the message list, ``{messages, system_messages}`` or ``None`` (R2.8).
+    If it raises: the call raises ``ProcessorError``; there is no stream and nothing is saved (R17.1).
+    """
 
     _hook = "process_input"
 
@@ -204,7 +211,14 @@ class ProcessInputArgs(HookArgs):
 
 
 class ProcessInputStepArgs(HookArgs):
-    """Arguments of ``process_input_step``: at the start of every attempt of every step (section 2.3)."""
+    """Arguments of ``process_input_step`` (section 2.3).
+
+    Runs: at the start of an attempt, before the prompt is made.
+    How often: once for every attempt of every step.
+    May change: for this step its model, tools, tool choice, settings and options; for good the messages (R2.14).
+    Returns: an object with any of these, a list of messages, the message list or ``None`` (R2.12).
+    If it raises: the run fails; error processors and fallback models are not tried (R17.1).
+    """
 
     _hook = "process_input_step"
     _stage: StepStage
@@ -254,7 +268,14 @@ class ProcessInputStepArgs(HookArgs):
 
 
 class ProcessLLMRequestArgs(HookArgs):
-    """Arguments of ``process_llm_request``: before every provider call (section 2.4)."""
+    """Arguments of ``process_llm_request`` (section 2.4).
+
+    Runs: when the prompt is made, before the provider is called.
+    How often: once for every provider call; not for repeats inside the model client (R1.8).
+    May change: the prompt of this one call; nothing of that reaches messages, storage or later calls (R2.22).
+    Returns: ``{prompt}``, ``{response}`` to answer instead of the provider, both, or ``None`` (R2.21).
+    If it raises: the run fails (R17.1).
+    """
 
     _hook = "process_llm_request"
     _stage: RequestStage
@@ -272,7 +293,14 @@ class ProcessLLMRequestArgs(HookArgs):
 
 
 class ProcessLLMResponseArgs(_WithCurrentStep):
-    """Arguments of ``process_llm_response``: after every complete reply (section 2.5)."""
+    """Arguments of ``process_llm_response`` (section 2.5).
+
+    Runs: when a reply is complete and in the message list, also one from a cache (R11.5).
+    How often: once for every complete reply; not for failed, cancelled or tripped ones (R11.7).
+    May change: nothing; it observes, for instance to fill a cache.
+    Returns: ``None``; anything else is ignored (R2.23).
+    If it raises: the run fails (R17.1).
+    """
 
     _hook = "process_llm_response"
     _stage: ResponseStage
@@ -309,9 +337,15 @@ class ProcessLLMResponseArgs(_WithCurrentStep):
 
 
 class ProcessOutputStreamArgs(HookArgs):
-    """Arguments of ``process_output_stream``: one object for all chunks of a run (R0.4).
+    """Arguments of ``process_output_stream`` (section 2.6).
 
-    Keep ``args.part`` if a chunk must be kept, not ``args``.
+    One object serves all chunks of a run (R0.4): keep ``args.part`` if a chunk must be kept, not ``args``.
+
+    Runs: for each chunk, before the client sees it (R5.9).
+    How often: once a chunk that earlier processors passed on.
+    May change: the chunk; a dropped one is in no answer, history or later prompt, and a dropped call is not made.
+    Returns: a chunk, the same or another, a list of chunks, or ``None`` to drop it (R2.25).
+    If it raises: the run fails and the chunk does not leave, unless the processor sets ``fail_open`` (R17.3).
     """
 
     _hook = "process_output_stream"
@@ -359,13 +393,27 @@ class ProcessOutputStreamArgs(HookArgs):
 
 
 class FlushOutputStreamArgs(ProcessOutputStreamArgs):
-    """Arguments of ``flush_output_stream``: once an attempt, when its stream ends (R19.2)."""
+    """Arguments of ``flush_output_stream``, whose second argument is the reason (R19.2).
+
+    Runs: when the attempt's stream ends: ``finish``, ``error``, ``cancel`` or ``tripwire``.
+    How often: once an attempt.
+    May change: it may release chunks that were held back; after ``cancel`` and ``tripwire`` they are discarded.
+    Returns: a chunk, a list of chunks or ``None``.
+    If it raises: the run fails, unless it has its outcome already.
+    """
 
     _hook = "flush_output_stream"
 
 
 class ProcessOutputStepArgs(_WithCurrentStep):
-    """Arguments of ``process_output_step``: after every complete reply, before tools (section 2.7)."""
+    """Arguments of ``process_output_step`` (section 2.7).
+
+    Runs: when a reply is complete, before any of its tools is executed (R1.11).
+    How often: once for every complete reply.
+    May change: the response, and so the text, and which tools run with which arguments (R2.30, R2.31, R19.7).
+    Returns: a list of messages, the message list or ``None``; an empty list means no change (R2.28, R2.29).
+    If it raises: the run fails; no tool runs (R17.1).
+    """
 
     _hook = "process_output_step"
     _stage: OutputStepStage
@@ -422,7 +470,14 @@ class ProcessOutputStepArgs(_WithCurrentStep):
 
 
 class ProcessToolResultArgs(_WithCurrentStep):
-    """Arguments of ``process_tool_result``: for every successful call, before its result is recorded (section 2.8)."""
+    """Arguments of ``process_tool_result`` (section 2.8).
+
+    Runs: when all tools of the step have settled, before the result is recorded (R10.2).
+    How often: once for every successful call, in the order of the calls; not for failed ones (R10.4).
+    May change: the result, through ``message_list.update_tool_invocation``; the raw one appears nowhere (R10.7).
+    Returns: a list of messages, the message list or ``None``; an empty list means no change (R2.32).
+    If it raises: the run fails; the result is not recorded (R10.15).
+    """
 
     _hook = "process_tool_result"
     _stage: ToolResultStage
@@ -459,7 +514,14 @@ class ProcessToolResultArgs(_WithCurrentStep):
 
 
 class ProcessAPIErrorArgs(HookArgs):
-    """Arguments of ``process_api_error``: when a provider call has failed for good (section 2.9)."""
+    """Arguments of ``process_api_error`` (section 2.9).
+
+    Runs: when a provider call has failed and its model client gave up (R7.14).
+    How often: once a failure; the first processor that asks for a retry ends the chain (R7.15).
+    May change: messages, for the next attempt; the model of it and how long to wait (R19.5).
+    Returns: ``{retry, model?, delay?}`` or ``None`` (R2.33).
+    If it raises: it is logged, and the next processor is asked (R7.18).
+    """
 
     _hook = "process_api_error"
     _stage: ErrorStage
@@ -476,7 +538,14 @@ class ProcessAPIErrorArgs(HookArgs):
 
 
 class ProcessOutputResultArgs(HookArgs):
-    """Arguments of ``process_output_result``: once a run, at the end (section 2.10)."""
+    """Arguments of ``process_output_result`` (section 2.10).
+
+    Runs: at the end, after completion, a step limit, a model error or a cancellation; not after a tripwire (R1.14).
+    How often: once a run.
+    May change: the response messages, and so the text of the result (R2.35).
+    Returns: a list of messages, the message list or ``None``; an empty list removes the response (R2.34).
+    If it raises: the run fails; later processors, memory too, do not run (R17.1).
+    """
 
     _hook = "process_output_result"
     _stage: ResultStage

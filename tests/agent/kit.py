@@ -72,9 +72,24 @@ async def streamed(agent: Agent, messages: Any = "hi", **options: Any) -> Outcom
     try:
         async with asyncio.timeout(PATIENCE_S), agent.stream(messages, **options) as stream:
             chunks = await drain(stream.full_stream)
+            check_stream(chunks, stream.run_id)
             return Outcome(await stream.get_full_output(), stream.error, chunks)
     except Exception as error:
         return Outcome(None, error)
+
+
+ENDS = frozenset({"finish", "tripwire", "abort", "error", "tool-call-approval", "tool-call-suspended"})
+"""What a stream may end with (R5.4, R6.5, R12.28, R12.36, R17.2)."""
+
+
+def check_stream(chunks: Sequence[Chunk], run_id: str) -> None:
+    """What holds for every stream, however its run went."""
+    kinds = [chunk.type for chunk in chunks]
+    assert {chunk.run_id for chunk in chunks} == {run_id}, kinds
+    assert kinds[-1] in ENDS, kinds
+    assert kinds[0] == "start" or kinds == ["tripwire"], kinds
+    assert kinds.count("start") <= 1, kinds
+    assert sum(kinds.count(end) for end in ("finish", "tripwire", "abort")) <= 1, kinds
 
 
 @pytest.fixture(params=[generated, streamed], ids=["generate", "stream"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock import AbortSignal, APICallError, ToolContext, tool
+from interlock import AbortSignal, APICallError, ProcessorError, ToolContext, tool
 from interlock.memory import InMemoryStore, Memory
 from interlock.messages.parts import ToolInvocationPart
 from interlock.testing import ScriptedModel, drain, tool_call, types_of, wait_for
@@ -296,6 +296,47 @@ async def test_a_hook_that_raises_because_of_the_signal_is_part_of_the_cancellat
     agent = agent_of([["a", tool_call("echo")]], tools=[echo], **{array: [make(**{hook: fail})]})
     outcome = await drive(agent, abort_signal=signal)
     assert (outcome.finish_reason, outcome.status, outcome.error) == ("aborted", "canceled", None)
+
+
+@pytest.mark.parametrize("hook", ["process_input_step", "process_output_stream", "process_output_step"])
+async def test_the_result_hooks_run_once_after_a_hook_that_raised_because_of_the_signal(
+    drive: Drive, make: Make, hook: str
+) -> None:
+    """R12.28, R12.30"""
+    signal, store, ended = AbortSignal(), InMemoryStore(), list[str]()
+
+    def fail(args: Any) -> Any:
+        signal.abort()
+        raise RuntimeError("connection closed by the signal")
+
+    agent = agent_of(
+        ["a"],
+        memory=Memory(store),
+        input_processors=[make(**{hook: fail})] if hook == "process_input_step" else [],
+        output_processors=[
+            *([] if hook == "process_input_step" else [make("failing", **{hook: fail})]),
+            make("result", process_output_result=lambda args: ended.append(args.result.finish_reason)),
+        ],
+    )
+    outcome = await drive(agent, abort_signal=signal, memory=THREAD)
+    assert (outcome.finish_reason, outcome.error, ended) == ("aborted", None, ["aborted"])
+    assert (await saved(store))[0] == ("user", "hi")
+
+
+async def test_a_result_hook_that_fails_after_a_cancellation_is_a_run_error(drive: Drive, make: Make) -> None:
+    """R17.1"""
+    signal, calls = AbortSignal(), list[int]()
+
+    def fail(args: Any) -> None:
+        calls.append(1)
+        raise ValueError("boom")
+
+    model = ScriptedModel([["a", soon(signal), wait_for(asyncio.Event())]])
+    outcome = await drive(
+        agent_of(model, output_processors=[make("bad", process_output_result=fail)]), abort_signal=signal
+    )
+    assert isinstance(outcome.error, ProcessorError)
+    assert calls == [1]
 
 
 async def test_a_cancelled_reply_keeps_finished_parts_only_once(drive: Drive) -> None:

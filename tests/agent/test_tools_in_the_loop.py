@@ -565,3 +565,47 @@ async def test_a_two_step_prompt_never_looks_like_parallel_calls(drive: Drive) -
     model = ScriptedModel([calls("echo"), [tool_call("echo", id="c2")], "x"])
     await drive(agent_of(model, tools=[echo]))
     assert [role for role, _ in told(model.prompts[2])] == ["user", "assistant", "tool", "assistant", "tool"]
+
+
+@pytest.mark.parametrize(
+    ("call", "state"),
+    [(tool_call("echo"), "result"), (tool_call("failing"), "output-error"), (tool_call("nobody"), "output-error")],
+)
+async def test_a_call_goes_from_call_to_its_outcome(drive: Drive, make: Make, call: Any, state: str) -> None:
+    """R4.5"""
+    states: list[str] = []
+
+    def note(args: Any) -> None:
+        states.append(args.messages[-1].content.parts[0].tool_invocation.state)
+
+    agent = agent_of([[call], "x"], tools=[echo, failing], output_processors=[make(process_output_step=note)])
+    await drive(agent)
+    assert states == ["call", state]
+
+
+async def test_a_call_that_waits_for_approval_stays_a_call_and_is_noted_in_the_message() -> None:
+    """R4.5, R12.36–R12.38"""
+    agent = agent_of([calls("echo"), "x"], tools=[echo])
+    waiting = await agent.generate("hi", require_tool_approval=True)
+    (message,) = waiting.message_list.get.response.db()
+    assert [part.tool_invocation.state for part in message.content.parts] == ["call"]  # type: ignore[attr-defined]
+    assert message.content.metadata is not None
+    assert list(message.content.metadata["pendingToolApprovals"]) == ["c1"]
+    done = await agent.approve_tool_call_generate(waiting.run_id, "c1")
+    (message,) = done.message_list.get.response.db()
+    invocation = message.content.parts[0].tool_invocation  # type: ignore[attr-defined]
+    assert (invocation.state, invocation.result, invocation.approval.approved) == ("result", "hey", True)
+    assert not (message.content.metadata or {}).get("pendingToolApprovals")
+
+
+async def test_a_declined_call_is_denied_with_its_reason() -> None:
+    """R4.5, R12.38"""
+    agent = agent_of([calls("echo"), "x"], tools=[echo])
+    waiting = await agent.generate("hi", require_tool_approval=True)
+    done = await agent.decline_tool_call_generate(waiting.run_id, "c1", reason="no")
+    invocation = done.message_list.get.response.db()[0].content.parts[0].tool_invocation  # type: ignore[attr-defined]
+    assert (invocation.state, invocation.approval.approved, invocation.approval.reason) == (
+        "output-denied",
+        False,
+        "no",
+    )

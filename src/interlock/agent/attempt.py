@@ -7,7 +7,7 @@ from typing import Any
 from interlock.agent.reply import Reply
 from interlock.agent.request import PreparedCall, prepare_call
 from interlock.agent.run import Interrupted, Run
-from interlock.agent.suspension import Resumption, SuspendedStep
+from interlock.agent.suspension import Resumption, SuspendedStep, note_waiting
 from interlock.agent.tool_phase import ToolPhase, fail_invocation
 from interlock.chunks import (
     CONTENT_FILTER,
@@ -55,7 +55,7 @@ class Attempt:
         state, early = run.state, EarlyEmissions()
         run.scope.record = early.record
         run.attempts += 1
-        if run.attempts > 1:
+        if run.attempts > 1 or run.resumption is not None:
             state.message_list.replace_all_system_messages(state.system_baseline)
         call = await prepare_call(run)
         self._stop_if_aborted()
@@ -127,6 +127,7 @@ class Attempt:
         run.scope.record = reply.record_emission
         call_id = resumption.tool_call_id
         assert call_id is not None
+        note_waiting(run.state.message_list.get_by_id(run.state.message_id), None)
         part = run.state.message_list.find_tool_invocation(call_id)
         if part is not None and resumption.args is not None:
             part.tool_invocation.args = resumption.args

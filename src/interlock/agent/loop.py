@@ -18,7 +18,7 @@ from interlock.agent.run import Interrupted, ModelFailure, Run
 from interlock.agent.state_json import state_to_dict
 from interlock.agent.structured import parse_object
 from interlock.agent.structuring import object_result
-from interlock.agent.suspension import Resumption, SuspendedStep
+from interlock.agent.suspension import Resumption, SuspendedStep, note_waiting
 from interlock.chunks import (
     ABORTED,
     ERROR,
@@ -182,12 +182,15 @@ class RunLoop:
         goes_on = self._may_go_on(attempt, reply.finish_reason)
         if goes_on and run.stop_when:
             goes_on = not await self._is_enough([*state.steps, result])
+        parsed = None
         if not goes_on and run.structured_output is not None and run.structured_output.model is None:
             parsed = parse_object(run.structured_output, result.text)
             self._send(*await run.process(object_result(parsed)))
-            state.object = parsed.value
         finish = attempt.step_finish(reply, result, goes_on)
         self._send(*(run.stamped(finish) if run.chain is None else await run.process(finish)))
+        # Until here a stream hook may have rejected the attempt, and its object with it (R12.34).
+        if parsed is not None:
+            state.object = parsed.value
         state.steps.append(result)
         state.listed_steps.append(result)
         if result.tool_calls:
@@ -250,6 +253,7 @@ class RunLoop:
         await self._scope.drop_tasks()
         await self._scope.check()
         suspended = state.suspended = attempt.suspended()
+        note_waiting(state.message_list.get_by_id(state.message_id), suspended)
         waiting = list(suspended.waiting.values())
         payload = getattr(waiting[0], "payload", None)
         state.suspend_payload = None if payload is None else payload.to_dict()
@@ -278,7 +282,9 @@ class RunLoop:
             await self._trip(attempt, failure, scope.trip.hook)
         elif isinstance(failure, ModelFailure):
             await self._recover(attempt, failure.error)
-        elif scope.is_aborted:
+        elif scope.is_aborted and not self._is_over:
+            # R12.30: a hook that failed because of the cancellation is part of it; one that fails afterwards is not.
+            scope.failure = None
             await self._cancel(attempt)
         else:
             await self._fail(attempt, failure)

@@ -351,9 +351,11 @@ class Reply:
     async def _accept_call(self, chunk: Chunk) -> list[Chunk]:
         out: list[Chunk] = []
         for one in self._read_call(chunk):
-            out += await self._screen(one)
+            passed = await self._screen(one)
+            out += passed
             if one.__class__ is not ToolCall and self._calls is not None:
-                await observe_input(self._run, self.call, self._calls, one)
+                for left in passed:
+                    await observe_input(self._run, self.call, self._calls, left)
         return out
 
     def _read_call(self, chunk: Chunk) -> list[Chunk]:
@@ -436,6 +438,8 @@ class Reply:
             await self.flush("finish")
             if not self._calls_continue():
                 finish = await self._show_finish(finish)
+            # What follows, results of tools and the step's end, is not replayed (R11.4).
+            self._run.chain.set_from_cache(False)
         if self._kept is not None:
             self._kept.append(finish)
 
@@ -458,6 +462,7 @@ class Reply:
         self._is_flushed = True
         for chunk in await chain.flush(reason):
             self._record(chunk)
+            await self._tell_chunk(chunk)
             self._run.scope.outbox.append(chunk)
 
     def _synthetic_finish(self) -> Finish:

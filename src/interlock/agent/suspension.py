@@ -8,7 +8,11 @@ import msgspec
 
 from interlock.chunks import Chunk
 from interlock.errors import RunStateError
+from interlock.messages import Message
 from interlock.processors import StepResult
+
+_NOTES = {"tool-call-approval": "pendingToolApprovals", "tool-call-suspended": "suspendedTools"}
+"""Chunk type → the key of a message's metadata under which clients look for waiting calls (R4.5)."""
 
 
 class SuspendedStep(msgspec.Struct, kw_only=True):
@@ -56,3 +60,14 @@ class Resumption(msgspec.Struct, kw_only=True):
     """Arguments in place of the model's own; ``None`` keeps these."""
     data: Any = None
     """What the tool gets as ``resume_data``."""
+
+
+def note_waiting(message: Message | None, suspended: SuspendedStep | None) -> None:
+    """Note the waiting calls in their message, in place of what was noted before; none when the run goes on (R4.5)."""
+    if message is None:
+        return
+    kept = {key: value for key, value in (message.content.metadata or {}).items() if key not in _NOTES.values()}
+    for call_id, chunk in suspended.waiting.items() if suspended is not None else ():
+        payload = getattr(chunk, "payload", None)
+        kept.setdefault(_NOTES[chunk.type], {})[call_id] = None if payload is None else payload.to_dict()
+    message.content.metadata = kept or None

@@ -430,12 +430,18 @@ async def screen_result(
         message_list=run.state.message_list,
     )
     await run_hook(TOOL_RESULT, processors, run.scope, stage)
+    if run.scope.is_aborted:
+        # The cancellation may have ended the chain before every hook saw the result.
+        raise Interrupted
     return Screened(stage.result, stage.error_text) if stage.is_known else None
 
 
-def record_result(run: Run, part: ToolInvocationPart, result: Any, output: Any = None) -> bool:
-    """Put a result into the call's part; whether the part was found (R10.7, R10.10)."""
+def record_result(
+    run: Run, part: ToolInvocationPart, result: Any, output: Any = None, metadata: dict[str, Any] | None = None
+) -> bool:
+    """Put a result into the call's part, with the provider's metadata; whether the part was found (R10.7, R10.10)."""
     invocation = part.tool_invocation
+    told = {"mastra": {"modelOutput": output}} if output is not None else {}
     updated = ToolInvocationPart(
         tool_invocation=ToolInvocation(
             state="result",
@@ -446,7 +452,7 @@ def record_result(run: Run, part: ToolInvocationPart, result: Any, output: Any =
             approval=invocation.approval,
         ),
         provider_executed=part.provider_executed,
-        provider_metadata=None if output is None else {"mastra": {"modelOutput": output}},
+        provider_metadata={**(metadata or {}), **told} or None,
     )
     return run.state.message_list.update_tool_invocation(updated)
 
@@ -491,6 +497,9 @@ async def handle_provider_outcome(
     )
     invocation = part.tool_invocation
     payload.tool_name = payload.tool_name or invocation.tool_name
+    if payload.args is not None:
+        # The provider repeats the arguments as they were before stream hooks changed them.
+        payload.args = invocation.args
     if known is None:
         run.state.message_list.append_response([part], message_id=run.state.message_id)
     if isinstance(payload, ToolErrorPayload):
@@ -509,7 +518,7 @@ async def handle_provider_outcome(
         )
         return ToolErrorChunk(payload=error, run_id=chunk.run_id)
     payload.result = screened.result
-    record_result(run, part, payload.result)
+    record_result(run, part, payload.result, metadata=payload.provider_metadata)
     return chunk
 
 

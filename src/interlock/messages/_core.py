@@ -213,7 +213,7 @@ def _read_redacted(item: Mapping[str, Any]) -> Part:
 
 
 def _read_image(item: Mapping[str, Any]) -> Part:
-    return _file(item.get("image"), item, "image/jpeg")
+    return _file(item.get("image") or item.get("url"), item, "image/jpeg")
 
 
 def _read_file(item: Mapping[str, Any]) -> Part:

@@ -99,6 +99,8 @@ def update_invocation(part: ToolInvocationPart, update: ToolInvocationPart, *, k
     if not keep_args and new.args not in _NO_ARGS and (is_news or old.args in _NO_ARGS):
         old.args = new.args
     if is_news:
+        if old.result != new.result:
+            part.provider_metadata = _without_model_output(part.provider_metadata)
         old.state = new.state
         old.result = well_formed_data(new.result)
         old.is_error = new.is_error
@@ -202,6 +204,15 @@ def _two_level(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[s
         if isinstance(known, dict) and isinstance(values, dict):
             merged[namespace] = {**known, **values}
     return merged
+
+
+def _without_model_output(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The metadata without what a tool made of an earlier result for the model (R10.10)."""
+    notes = (metadata or {}).get("mastra")
+    if metadata is None or not isinstance(notes, dict) or "modelOutput" not in notes:
+        return metadata
+    kept = {name: value for name, value in notes.items() if name != "modelOutput"}
+    return {**metadata, "mastra": kept} if kept else {key: metadata[key] for key in metadata if key != "mastra"} or None
 
 
 def _joined(old: list[Any] | None, new: list[Any] | None) -> list[Any] | None:

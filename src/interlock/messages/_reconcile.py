@@ -48,6 +48,10 @@ def reconcile(
         if message.role == "tool":
             add_outcomes(timeline, message, default_source, merge=False)
             continue
+        for old in _namesake(timeline, message):
+            if old.content.parts and not message.content.parts:
+                # A copy without the parts still has the mirror of their text (R4.2).
+                message.content.content = None
         source = (timeline.last_source(message.id) if message.id else None) or default_source
         if timeline.source_of(message) is None:
             timeline.place_in_thread(message)

@@ -10,7 +10,7 @@ from operator import attrgetter, le
 from typing import Literal
 
 from interlock._ids import new_id
-from interlock.messages.parts import Message, Part
+from interlock.messages.parts import Message, Part, TextPart
 
 Source = Literal["input", "response", "memory", "context"]
 
@@ -124,7 +124,10 @@ class Timeline:
     # -- changing ------------------------------------------------------------------------------------------------
 
     def complete(self, message: Message) -> None:
-        """Fill in what the message has not: id, date, thread, resource (R3.5, R3.12, R3.13)."""
+        """Fill in what the message has not: id, date, thread, resource, parts (R3.5, R3.12, R3.13, R4.20)."""
+        content = message.content
+        if not content.parts and content.content:
+            content.parts = [TextPart(text=content.content)]
         if not message.id:
             message.id = self.generate_id()
         moment = message.created_at
@@ -175,6 +178,8 @@ class Timeline:
             return False
         by_id = {message.id: message for message in batch}
         if len(by_id) != len(batch) or "" in by_id or not self._by_id.keys().isdisjoint(by_id):
+            return False
+        if [message for message in batch if not message.content.parts]:
             return False
         position = self._place_of([message.created_at for message in batch])
         if position is None:

@@ -271,6 +271,18 @@ class MessageList:
             if content.content is not None:
                 content.content = mirrored_text(content)
 
+    def forget_removed_texts(self) -> None:
+        """Empty the legacy mirror of messages whose parts were all removed in place: the parts are the truth (R4.2).
+
+        Without parts, the mirror would count as the text (R4.20); messages that came so have it as a part.
+        """
+        if not self._timeline.is_exposed:
+            return
+        for message in self._timeline.items:
+            content = message.content
+            if not content.parts and content.content is not None:
+                content.content = None
+
     def expose(self) -> None:
         """Somebody is handed live messages of a ``stage``, and may edit them in place."""
         self._timeline.is_exposed = True

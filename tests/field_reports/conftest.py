@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.agent.kit import drive
+
+__all__ = ["drive"]

@@ -1,4 +1,4 @@
-"""``python -m benchmarks core | profile WORKLOAD | import``."""
+"""``python -m benchmarks core | models | profile WORKLOAD | import``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.import_cost import as_text, import_cost
 from benchmarks.measure import measure
+from benchmarks.models import model_names, model_workloads
 from benchmarks.profiling import run_profile
 from benchmarks.report import as_json, as_table
 from benchmarks.workloads import Workload, workloads
@@ -26,6 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _core(options: argparse.Namespace) -> int:
     measured = asyncio.run(measure(_chosen(options), rounds=options.rounds, slice_s=options.slice_s))
     print(json.dumps(as_json(measured)) if options.json else as_table(measured))
+    return 0
+
+
+def _models(options: argparse.Namespace) -> int:
+    chosen = [one for one in model_workloads(chunks=options.chunks) if not options.only or one.name in options.only]
+    measured = asyncio.run(measure(chosen, rounds=options.rounds, slice_s=options.slice_s))
+    print(json.dumps(as_json(measured)) if options.json else as_table(measured, bare="SDK"))
     return 0
 
 
@@ -52,11 +60,20 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     core = commands.add_parser("core", help="measure interlock beside a bare loop that does the same work")
-    core.add_argument("--json", action="store_true", help="print one JSON object, a member a workload")
-    core.add_argument("--rounds", type=_count, default=7, help="turns of each workload (default: 7)")
-    core.add_argument("--slice-s", type=float, default=0.2, help="seconds a side in each turn (default: 0.2)")
     core.add_argument("--only", action="append", choices=names, metavar="NAME", help="this workload; may be repeated")
     core.set_defaults(command=_core)
+
+    models = commands.add_parser("models", help="measure each adapter beside the provider's SDK on the same stream")
+    models.add_argument(
+        "--only", action="append", choices=model_names(), metavar="NAME", help="this workload; may be repeated"
+    )
+    models.add_argument("--chunks", type=_count, default=2_000, help="deltas of a stream (default: 2000)")
+    models.set_defaults(command=_models)
+
+    for command in (core, models):
+        command.add_argument("--json", action="store_true", help="print one JSON object, a member a workload")
+        command.add_argument("--rounds", type=_count, default=7, help="turns of each workload (default: 7)")
+        command.add_argument("--slice-s", type=float, default=0.2, help="seconds a side in each turn (default: 0.2)")
 
     profile = commands.add_parser("profile", help="show where interlock spends the time of one workload")
     profile.add_argument("only", nargs=1, choices=names, metavar="WORKLOAD")

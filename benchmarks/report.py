@@ -42,11 +42,16 @@ def as_json(measured: Measured) -> dict[str, Any]:
     return out
 
 
-def as_table(measured: Measured) -> str:
-    """Medians and ranges of the rounds, and how long histories and long runs grow."""
+def as_table(measured: Measured, *, bare: str = "bare") -> str:
+    """Medians and ranges of the rounds, and how long histories and long runs grow.
+
+    Args:
+        measured: What was measured.
+        bare: What the other side is called.
+    """
     figures = as_json(measured)
     lines = [
-        f"{'workload':<18} {'bare µs':>25} {'interlock µs':>28} {'ratio':>22}   aim",
+        f"{'workload':<18} {f'{bare} µs':>25} {'interlock µs':>28} {'ratio':>22}   aim",
         "-" * 104,
     ]
     for name, (workload, _) in measured.items():

@@ -10,7 +10,7 @@ import pytest
 
 from interlock import AbortSignal, APICallError
 from interlock.testing import ScriptedModel, reasoning, tool_call, tool_input
-from tests.agent.kit import Drive, Make, agent_of, echo
+from tests.agent.kit import Drive, Make, agent_of, chunks_of, echo, streamed
 
 pytestmark = pytest.mark.anyio
 
@@ -230,3 +230,27 @@ async def test_a_failing_callback_is_logged_and_changes_nothing(
         assert isinstance(outcome.error, APICallError)
     else:
         assert outcome.text == "ab"
+
+
+@pytest.mark.parametrize("kind", ["rejected in the stream", "failed and repeated", "failed for good"])
+async def test_on_step_finish_is_told_whenever_a_step_finish_is_emitted(make: Make, kind: str) -> None:
+    """R12.26"""
+    heard = Heard()
+
+    def reject(args: Any) -> Any:
+        if kind == "rejected in the stream" and args.retry_count == 0 and args.part.type == "text-delta":
+            args.abort("again", retry=True)
+        return args.part
+
+    down = APICallError("down", status_code=400)
+    turns: list[Any] = {
+        "rejected in the stream": ["bad", "good"],
+        "failed and repeated": [["par", down], "good"],
+        "failed for good": [["par", down]],
+    }[kind]
+    again = make("again", process_api_error=lambda args: {"retry": kind == "failed and repeated"})
+    agent = agent_of(turns, output_processors=[make(process_output_stream=reject)], error_processors=[again])
+    outcome = await streamed(agent, max_processor_retries=1, **heard.options("on_step_finish"))
+    finishes = [chunk.payload.step_result.reason for chunk in chunks_of(outcome.chunks, "step-finish")]
+    assert [step.finish_reason for step in heard.of("on_step_finish")] == finishes
+    assert heard.of("on_step_finish")[0].text in ("", "par")

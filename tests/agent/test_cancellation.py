@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock import AbortSignal, APICallError, ProcessorError, ToolContext, tool
+from interlock import AbortSignal, APICallError, Processor, ProcessorError, ToolContext, tool
 from interlock.memory import InMemoryStore, Memory
 from interlock.messages.parts import ToolInvocationPart
 from interlock.testing import ScriptedModel, drain, tool_call, types_of, wait_for
@@ -271,6 +271,20 @@ async def test_no_error_retry_is_granted_once_the_signal_is_set(drive: Drive, ma
     assert (model.calls, outcome.finish_reason, outcome.error) == (1, "aborted", None)
 
 
+async def test_input_that_was_not_judged_because_of_the_signal_is_not_saved(drive: Drive, make: Make) -> None:
+    """R12.28, R12.30"""
+    signal, store = AbortSignal(), InMemoryStore()
+
+    def fail(args: Any) -> Any:
+        signal.abort()
+        raise RuntimeError("connection closed by the signal")
+
+    agent = agent_of([], memory=Memory(store), input_processors=[make(process_input=fail)])
+    outcome = await drive(agent, abort_signal=signal, memory=THREAD)
+    assert (outcome.finish_reason, outcome.error) == ("aborted", None)
+    assert await saved(store) == []
+
+
 @pytest.mark.parametrize(
     "hook",
     [
@@ -321,6 +335,56 @@ async def test_the_result_hooks_run_once_after_a_hook_that_raised_because_of_the
     outcome = await drive(agent, abort_signal=signal, memory=THREAD)
     assert (outcome.finish_reason, outcome.error, ended) == ("aborted", None, ["aborted"])
     assert (await saved(store))[0] == ("user", "hi")
+
+
+@pytest.mark.parametrize(
+    "hook", ["process_llm_response", "process_output_stream", "process_output_step", "process_api_error"]
+)
+async def test_a_run_is_cancelled_once_even_while_its_tasks_are_stopped(drive: Drive, hook: str) -> None:
+    """R12.28, R12.30, R19.4"""
+    signal, store, heard = AbortSignal(), InMemoryStore(), list[str]()
+
+    class Failing(Processor):
+        id = "failing"
+
+        def process_input_step(self, args: Any) -> None:
+            async def forever() -> None:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    for _ in range(3):
+                        await asyncio.sleep(0)
+
+            args.create_task(forever())
+
+    async def fail(args: Any) -> Any:
+        part = getattr(args, "part", None)
+        if part is not None and part.type != "text-end":
+            return part
+        await asyncio.sleep(0)
+        signal.abort()
+        raise RuntimeError("connection closed by the signal")
+
+    failing = Failing()
+    setattr(failing, hook, fail)
+    agent = agent_of(
+        [["a", APICallError("down", status_code=400)] if hook == "process_api_error" else "a"],
+        memory=Memory(store),
+        input_processors=[failing],
+        output_processors=[failing],
+        error_processors=[failing] if hook == "process_api_error" else [],
+    )
+    outcome = await drive(
+        agent,
+        abort_signal=signal,
+        memory=THREAD,
+        on_abort=lambda told: heard.append("abort"),
+        on_finish=lambda info: heard.append("finish"),
+    )
+    assert (outcome.text, outcome.finish_reason, outcome.error) == ("a", "aborted", None)
+    assert heard == ["abort", "finish"]
+    assert await saved(store) == [("user", "hi"), ("assistant", "a")]
+    assert types_of(outcome.chunks).count("abort") == (1 if outcome.chunks else 0)
 
 
 async def test_a_result_hook_that_fails_after_a_cancellation_is_a_run_error(drive: Drive, make: Make) -> None:

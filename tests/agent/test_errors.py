@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from interlock import (
+    AbortSignal,
     APICallError,
     ConfigurationError,
     InterlockError,
@@ -308,9 +309,9 @@ async def test_a_total_timeout_is_a_run_error_that_is_not_retried(drive: Drive, 
     asked: list[int] = []
     model = ScriptedModel([["a", wait_for(asyncio.Event())], "x"])
     agent = agent_of(model, error_processors=[make(process_api_error=lambda args: asked.append(1) or {"retry": True})])
-    outcome = await drive(agent, model_settings={"timeout": {"total_ms": 30}})
+    outcome = await drive(agent, model_settings={"timeout": {"total_ms": 100}})
     assert isinstance(outcome.error, TimeoutError)
-    assert "30 ms" in str(outcome.error)
+    assert "100 ms" in str(outcome.error)
     assert (asked, model.calls, model.open_streams) == ([], 1, 0)
     if outcome.chunks:
         assert outcome.chunks[-1].type == "error"
@@ -321,7 +322,7 @@ async def test_a_step_timeout_is_a_failed_call(drive: Drive, make: Make) -> None
     asked: list[BaseException] = []
     model = ScriptedModel([["a", wait_for(asyncio.Event())], "x"])
     ask = make(process_api_error=lambda args: asked.append(args.error) or {"retry": True})
-    outcome = await drive(agent_of(model, error_processors=[ask]), model_settings={"timeout": {"step_ms": 30}})
+    outcome = await drive(agent_of(model, error_processors=[ask]), model_settings={"timeout": {"step_ms": 150}})
     assert outcome.text == "x"
     assert [type(error) for error in asked] == [TimeoutError]
     assert model.open_streams == 0
@@ -333,11 +334,11 @@ async def test_a_step_timeout_does_not_count_the_tools(drive: Drive) -> None:
     @tool
     async def slow() -> str:
         """Takes longer than a provider call may."""
-        await asyncio.sleep(0.08)
+        await asyncio.sleep(0.25)
         return "ok"
 
     agent = agent_of([[tool_call("slow")], "x"], tools=[slow])
-    outcome = await drive(agent, model_settings={"timeout": {"step_ms": 50}})
+    outcome = await drive(agent, model_settings={"timeout": {"step_ms": 200}})
     assert (outcome.text, outcome.error) == ("x", None)
 
 
@@ -395,3 +396,90 @@ async def test_a_failed_run_can_be_read_again(make: Make) -> None:
     first, second = await drain(stream.full_stream), await drain(stream.full_stream)
     assert types_of(first) == types_of(second)
     assert await stream.text == ""
+
+
+class Heard:
+    """Notes which callbacks were called, and with what."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def options(self) -> dict[str, Any]:
+        return {name: self._noting(name) for name in ("on_error", "on_abort", "on_finish")}
+
+    def _noting(self, name: str) -> Any:
+        return lambda payload: self.names.append(name)
+
+
+async def test_a_result_hook_that_aborts_after_a_model_error_trips_the_run(drive: Drive, make: Make) -> None:
+    """R6.5, R1.14, R12.19"""
+    store, heard = InMemoryStore(), Heard()
+    guard = make("guard", process_output_result=lambda args: args.abort("not even that"))
+    agent = agent_of([["par", DOWN]], memory=Memory(store), output_processors=[guard])
+    outcome = await drive(agent, memory=THREAD, **heard.options())
+    assert (outcome.tripwire.reason, outcome.error, outcome.status) == ("not even that", None, "tripwire")
+    assert (outcome.finish_reason, outcome.text) == ("other", "")
+    assert heard.names == ["on_finish"]
+    assert await saved(store) == []
+    if outcome.chunks:
+        assert outcome.chunks[-1].type == "tripwire"
+
+
+async def test_a_result_hook_that_fails_after_a_model_error_is_the_error_of_the_run(drive: Drive, make: Make) -> None:
+    """R17.1, R12.26"""
+    heard = Heard()
+    outcome = await drive(
+        agent_of([["par", DOWN]], output_processors=[make("bad", process_output_result=crash)]), **heard.options()
+    )
+    assert isinstance(outcome.error, ProcessorError)
+    assert heard.names == ["on_error", "on_finish"]
+
+
+@pytest.mark.parametrize("where", ["the error chunk", "step-finish", "the result hook"])
+async def test_a_signal_that_comes_after_the_model_has_failed_for_good_is_too_late(
+    drive: Drive, make: Make, where: str
+) -> None:
+    """R17.4, R12.28"""
+    store, heard, signal, ended = InMemoryStore(), Heard(), AbortSignal(), list[str]()
+
+    async def look(args: Any) -> Any:
+        if args.part.type == {"the error chunk": "error", "step-finish": "step-finish"}.get(where):
+            signal.abort()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        return args.part
+
+    def end(args: Any) -> None:
+        ended.append(args.result.finish_reason)
+        if where == "the result hook":
+            signal.abort()
+
+    agent = agent_of(
+        [["par", DOWN]],
+        memory=Memory(store),
+        output_processors=[make("p", process_output_stream=look, process_output_result=end)],
+    )
+    outcome = await drive(agent, memory=THREAD, abort_signal=signal, **heard.options())
+    assert outcome.error is DOWN
+    assert heard.names == ["on_error", "on_finish"]
+    assert ended == ["error"]
+    assert await saved(store) == [("user", "hi"), ("assistant", "par")]
+    if outcome.chunks:
+        assert outline(outcome.chunks)[-3:] == ["error", "step-finish(error)", "finish(error)"]
+        assert (outcome.text, outcome.status) == ("par", "failed")
+
+
+async def test_a_result_hook_that_sets_the_signal_and_raises_runs_once(drive: Drive, make: Make) -> None:
+    """R1.14, R17.1"""
+    signal, ran, heard = AbortSignal(), list[int](), Heard()
+
+    def fail(args: Any) -> Any:
+        ran.append(1)
+        signal.abort()
+        raise ValueError("boom")
+
+    agent = agent_of(["x"], output_processors=[make("bad", process_output_result=fail)])
+    outcome = await drive(agent, abort_signal=signal, **heard.options())
+    assert isinstance(outcome.error, ProcessorError)
+    assert ran == [1]
+    assert heard.names == ["on_error", "on_finish"]

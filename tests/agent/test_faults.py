@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock import AbortSignal, Agent, AgentStream, APICallError, Processor, ToolContext, tool
+from interlock import AbortSignal, Agent, AgentStream, APICallError, Processor, ProcessorError, ToolContext, tool
 from interlock.memory import InMemoryStore, Memory
 from interlock.messages.parts import ToolInvocationPart
 from interlock.testing import ScriptedModel, drain, text_of, tool_call
@@ -41,6 +41,8 @@ class Striker(Processor):
 
     def __init__(self, at: int | None = None, strike: Strike | None = None) -> None:
         self.calls: list[str] = []
+        self.struck = ""
+        """The hook that it struck at."""
         for hook in NINE_HOOKS:
             setattr(self, hook, self._hook(hook, at, strike))
         self.flush_output_stream = self._hook("flush_output_stream", at, strike)
@@ -51,6 +53,7 @@ class Striker(Processor):
             self.calls.append(name)
             await asyncio.sleep(0)
             if number == at and strike is not None:
+                self.struck = name
                 outcome = strike(args)
                 if asyncio.iscoroutine(outcome):
                     await outcome
@@ -202,7 +205,7 @@ async def test_a_strike_at_any_hook_leaves_nothing_behind(
 
 def check_outcome(strike: Strike, task: asyncio.Future[Any], scene: Scene, in_store: list[tuple[str, str]]) -> None:
     """What the caller got, and what was saved."""
-    struck_at = scene.striker.calls[-1]
+    struck_at = scene.striker.struck
     if strike is cancelling:
         assert task.cancelled(), struck_at
         assert in_store == []
@@ -213,6 +216,11 @@ def check_outcome(strike: Strike, task: asyncio.Future[Any], scene: Scene, in_st
         assert error is not None, struck_at
         assert isinstance(error.__cause__, Struck) or isinstance(error, APICallError)
         assert in_store == [] or isinstance(error, APICallError)
+        return
+    if strike is signalling_and_raising and struck_at == "process_output_result":
+        # There is nothing left to cancel: the hook has failed (R17.1).
+        assert isinstance(error, ProcessorError)
+        assert in_store == []
         return
     assert error is None, (struck_at, error)
     result = task.result()
@@ -226,7 +234,11 @@ def check_outcome(strike: Strike, task: asyncio.Future[Any], scene: Scene, in_st
         assert (in_store == []) == (result.status == "tripwire")
     else:
         assert result.status in ("canceled", "success"), struck_at
-        assert in_store[0] == ("user", "hi")
+        if strike is signalling_and_raising and "process_input_step" not in scene.striker.calls:
+            # What an input hook has not passed is not kept.
+            assert in_store == []
+        else:
+            assert in_store[0] == ("user", "hi")
 
 
 async def leave(stream: AgentStream, signal: AbortSignal) -> None:

@@ -647,3 +647,25 @@ async def test_an_error_processor_may_wait_itself(drive: Drive) -> None:
 
     outcome = await drive(agent_of([DOWN, "x"], error_processors=[Patient()]))
     assert outcome.text == "x"
+
+
+async def test_a_model_that_refuses_at_once_is_a_failed_call(drive: Drive, make: Make) -> None:
+    """R7.14"""
+
+    class Refusing(ScriptedModel):
+        def stream(self, request: Any) -> Any:
+            raise DOWN
+
+    asked: list[BaseException] = []
+    again = make(process_api_error=lambda args: asked.append(args.error) or {"retry": True, "model": model})
+    model = ScriptedModel(["fine"])
+    outcome = await drive(agent_of(Refusing([]), error_processors=[again]))
+    assert (asked, outcome.text) == ([DOWN], "fine")
+
+
+async def test_a_rejection_after_a_fallback_stays_with_the_model_that_answered(drive: Drive, make: Make) -> None:
+    """R7.6, R7.17"""
+    first, second = ScriptedModel(lambda request: DOWN), ScriptedModel(["bad", "good"])
+    agent = agent_of([], output_processors=[make(process_output_step=rejecting())], max_processor_retries=1)
+    outcome = await drive(agent, model=[ModelFallback(first), ModelFallback(second)])
+    assert (outcome.text, first.calls, second.calls) == ("good", 1, 2)

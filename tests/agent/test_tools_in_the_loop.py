@@ -609,3 +609,59 @@ async def test_a_declined_call_is_denied_with_its_reason() -> None:
         False,
         "no",
     )
+
+
+async def test_an_id_that_the_provider_uses_again_in_a_later_step_is_another_call(drive: Drive) -> None:
+    """R10.16, R3.18"""
+    turns = [[tool_call("echo", {"text": "a"}, id="c1")], [tool_call("echo", {"text": "b"}, id="c1")], "x"]
+    model = ScriptedModel(turns)
+    outcome = await drive(agent_of(model, tools=[echo]))
+    assert [output["value"] for output in outputs(model.prompts[2])] == ["a", "b"]
+    assert [chunk.payload.result for chunk in outcome.tool_results] == ["a", "b"]
+
+
+class Stop(BaseException):
+    """Not an ordinary exception."""
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("with_context", [False, True])
+async def test_a_base_exception_of_a_tool_propagates(count: int, with_context: bool) -> None:
+    """R17.8"""
+
+    @tool(name="stop")
+    async def plain() -> str:
+        """Stops everything."""
+        raise Stop
+
+    @tool(name="stop")
+    async def informed(context: ToolContext) -> str:
+        """Stops everything."""
+        raise Stop
+
+    store, model = InMemoryStore(), ScriptedModel([calls(*["stop"] * count), "x"])
+    agent = agent_of(model, tools=[informed if with_context else plain], memory=Memory(store))
+    with pytest.raises(Stop):
+        await asyncio.wait_for(agent.generate("hi", memory=THREAD), 5)
+    assert model.open_streams == 0
+    assert await saved(store) == []
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_tool_whose_own_task_was_cancelled_does_not_end_the_run_in_silence(count: int) -> None:
+    """R17.8, R10.13"""
+
+    @tool
+    async def broken() -> str:
+        """Waits for something that somebody cancelled."""
+        inner = asyncio.ensure_future(asyncio.sleep(60))
+        inner.cancel()
+        await inner
+        return "never"
+
+    model = ScriptedModel([calls(*["broken"] * count), "sorry"])
+    try:
+        result = await asyncio.wait_for(agent_of(model, tools=[broken]).generate("hi"), 5)
+    except asyncio.CancelledError:
+        return
+    assert result.text == "sorry"

@@ -546,3 +546,52 @@ async def test_no_chunk_follows_when_the_first_chunk_trips() -> None:
     outcome = await streamed(agent_of(["x"], output_processors=[Guard()]))
     assert types_of(outcome.chunks) == ["start", "tripwire"]
     assert chunks_of(outcome.chunks, "step-finish") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "listed"),
+    [
+        ("text-delta", []),
+        ("finish", [("", "tripwire")]),
+        ("tool-result", [("", "tripwire")]),
+        ("step-finish", [("", "tripwire")]),
+    ],
+)
+async def test_an_attempt_stopped_in_the_stream_is_listed_once_its_reply_was_complete(
+    drive: Drive, make: Make, kind: str, listed: list[tuple[str, str]]
+) -> None:
+    """R6.7, R0.6"""
+    turns = ["x"] if kind == "finish" else [["a", tool_call("echo")], "b"]
+
+    def stop(args: Any) -> Any:
+        return args.abort("no") if args.part.type == kind else args.part
+
+    outcome = await drive(agent_of(turns, tools=[echo], output_processors=[make(process_output_stream=stop)]))
+    assert [(step.text, step.finish_reason) for step in outcome.steps] == listed
+    assert outcome.usage.output_tokens == (3 if listed else None)
+    assert outcome.text == ""
+
+
+@pytest.mark.parametrize("kind", ["finish", "tool-result", "step-finish"])
+async def test_a_late_rejection_in_the_stream_repeats_the_whole_attempt(make: Make, kind: str) -> None:
+    """R7.7, R7.9"""
+    store = InMemoryStore()
+
+    def reject(args: Any) -> Any:
+        if args.retry_count == 0 and args.part.type == kind:
+            args.abort("no", retry=True)
+        return args.part
+
+    turns = ["bad", "good"] if kind == "finish" else [["bad", tool_call("echo")], "good"]
+    agent = agent_of(
+        turns,
+        tools=[echo],
+        memory=Memory(store),
+        output_processors=[make(process_output_stream=reject)],
+        max_processor_retries=1,
+    )
+    outcome = await streamed(agent, memory=THREAD)
+    assert (outcome.text, outcome.tripwire) == ("good", None)
+    assert outcome.tool_calls == []
+    assert [(step.text, step.finish_reason) for step in outcome.steps] == [("", "retry"), ("good", "stop")]
+    assert await saved(store) == [("user", "hi"), ("assistant", "good")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from interlock import Agent
+from interlock import Agent, ProcessorError
 from interlock.agent import InMemoryRunStore
 from interlock.memory import InMemoryStore, Memory
 from interlock.testing import ScriptedModel
@@ -29,8 +29,8 @@ class Watch(logging.Handler):
         self.told: dict[str, list[Any]] = {}
         self.outcomes: list[Outcome] = []
 
-    async def run(self, messages: Any = "hi", **options: Any) -> Outcome:
-        """A streamed run with every callback."""
+    async def run(self, messages: Any = "hi", *, fails: bool = False, **options: Any) -> Outcome:
+        """A streamed run with every callback; no hook may fail in it unless that is what is looked at."""
         names = ("on_chunk", "on_step_finish", "on_finish", "on_error", "on_abort", "on_iteration_complete")
         callbacks = {name: self.told.setdefault(name, []).append for name in names}
         logging.getLogger("interlock").addHandler(self)
@@ -38,6 +38,7 @@ class Watch(logging.Handler):
             outcome = await streamed(self.agent, messages, memory=THREAD, **callbacks, **options)
         finally:
             logging.getLogger("interlock").removeHandler(self)
+        assert isinstance(outcome.error, ProcessorError) is fails, outcome.error
         self.outcomes.append(outcome)
         return outcome
 

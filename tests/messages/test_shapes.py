@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interlock.messages import Message, MessageList
+from interlock.messages import Message, MessageList, noted_output
 from interlock.messages.parts import (
     DataPart,
     FilePart,
@@ -56,7 +56,7 @@ def test_a_tool_call_becomes_a_pending_part(key: str) -> None:
             done(
                 result={"e": 1},
                 is_error=True,
-                provider_metadata={"mastra": {"modelOutput": {"type": "error-json", "value": {"e": 1}}}},
+                provider_metadata=noted_output({"type": "error-json", "value": {"e": 1}}, {"e": 1}),
             ),
         ),
         (
@@ -65,7 +65,7 @@ def test_a_tool_call_becomes_a_pending_part(key: str) -> None:
         ),
         (
             {"output": {"type": "content", "value": [1]}},
-            done(result=[1], provider_metadata={"mastra": {"modelOutput": {"type": "content", "value": [1]}}}),
+            done(result=[1], provider_metadata=noted_output({"type": "content", "value": [1]}, [1])),
         ),
     ],
 )

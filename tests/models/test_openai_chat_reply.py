@@ -370,6 +370,19 @@ async def test_an_unreadable_event_fails_the_call(data: bytes) -> None:
     assert error.is_retryable
 
 
+@pytest.mark.parametrize(
+    "delta", [{"content": [{"type": "text"}]}, {"content": [{"type": "thinking", "thinking": ["x"]}]}]
+)
+async def test_a_block_with_something_else_in_it_fails_the_call(delta: dict[str, Any]) -> None:
+    """R7.14"""
+    assert (await failure(event(delta))).code == "malformed_stream"
+
+
+async def test_a_time_that_is_none_is_left_out() -> None:
+    chunks = await read(event({"content": "x"}, "stop", created=1_764_670_000_000_000), DONE)
+    assert "timestamp" not in chunk_to_dict(chunks[1])["payload"]
+
+
 async def test_a_failing_stream_closes_its_reply() -> None:
     reply = event_reply([event({"content": "x"}), b"data: {oops\n\n"])
     with pytest.raises(APICallError):

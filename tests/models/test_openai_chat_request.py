@@ -4,12 +4,14 @@ import base64
 from typing import Any
 
 import pytest
+from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
 from interlock.chunks import GenericChunk
 from interlock.errors import ModelError
 from interlock.models import ModelRequest, ToolSpec
 from interlock.models.dialects import COMPATIBLE, DEEPSEEK, MISTRAL, OPENAI, SELF_HOSTED, Dialect
 from interlock.models.openai_chat_wire import to_openai_chat
+from tests.models.sdk_check import validated
 from tests.models.wire import HELLO, MockServer, event_reply
 
 USER = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
@@ -19,9 +21,12 @@ CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required":
 def sent(
     prompt: Any = USER, *, model_id: str = "gpt-4.1", dialect: Dialect = OPENAI, **fields: Any
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The body and the warnings; the SDK's own types must know every field of what OpenAI gets."""
     warnings: list[dict[str, Any]] = []
-    request = ModelRequest(prompt=prompt, **fields)
-    return to_openai_chat(request, model_id, "openai", dialect, warnings), warnings
+    body = to_openai_chat(ModelRequest(prompt=prompt, **fields), model_id, "openai", dialect, warnings)
+    if dialect is OPENAI:
+        assert validated(CompletionCreateParamsStreaming, body) == body
+    return body, warnings
 
 
 def messages(prompt: Any, dialect: Dialect = OPENAI) -> Any:
@@ -168,13 +173,42 @@ def test_arguments_are_always_sent_as_json(given: Any, arguments: str) -> None:
         ({"type": "json", "value": {"a": [1]}}, '{"a":[1]}'),
         ({"type": "json", "value": None}, "null"),
         ({"type": "content", "value": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "a\nb"),
-        ({"type": "content", "value": [{"type": "media", "data": "QUJD"}]}, '[{"type":"media","data":"QUJD"}]'),
+        ({"type": "content", "value": [{"type": "media", "data": "QUJD"}]}, '{"type":"media","data":"QUJD"}'),
     ],
 )
 def test_tool_outputs_are_sent_as_text(output: dict[str, Any], content: str) -> None:
     """R4.11"""
     part = {"type": "tool-result", "toolCallId": "c1", "toolName": "f", "output": output}
     assert messages([{"role": "tool", "content": [part]}])[0]["content"] == content
+
+
+def test_files_of_tools_follow_their_results() -> None:
+    """R4.11; a tool's message holds text only"""
+    picture = {"type": "media", "mediaType": "image/png", "data": "QUJD"}
+    values = [[{"type": "text", "text": "a map"}, picture], [picture]]
+    results = [
+        {
+            "type": "tool-result",
+            "toolCallId": f"c{n}",
+            "toolName": "draw",
+            "output": {"type": "content", "value": value},
+        }
+        for n, value in enumerate(values, 1)
+    ]
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+    assert messages([{"role": "tool", "content": results}]) == [
+        {"role": "tool", "tool_call_id": "c1", "content": "a map\n(file 1 is in the next message)"},
+        {"role": "tool", "tool_call_id": "c2", "content": "(file 2 is in the next message)"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "File 1, from the tool draw:"},
+                image,
+                {"type": "text", "text": "File 2, from the tool draw:"},
+                image,
+            ],
+        },
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])

@@ -12,6 +12,7 @@ from interlock.models import (
     ModelReply,
     ModelRequest,
     OpenAIChatModel,
+    OpenAIResponsesModel,
     resolve_model,
     to_language_model,
 )
@@ -34,6 +35,14 @@ def test_a_model_string_names_provider_and_model(monkeypatch: pytest.MonkeyPatch
     """R12.3"""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     model = resolve_model("openai/gpt-5")
+    assert isinstance(model, OpenAIResponsesModel)
+    assert repr(model) == "OpenAIResponsesModel('gpt-5', provider='openai', url='https://api.openai.com/v1/responses')"
+
+
+def test_openai_may_be_asked_through_chat_completions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R12.3"""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    model = resolve_model("openai-chat/gpt-5")
     assert isinstance(model, OpenAIChatModel)
     assert (
         repr(model) == "OpenAIChatModel('gpt-5', provider='openai', url='https://api.openai.com/v1/chat/completions')"
@@ -49,14 +58,16 @@ def test_a_model_name_may_have_slashes() -> None:
 @pytest.mark.parametrize("name", sorted(PROVIDERS))
 def test_every_provider_resolves(name: str) -> None:
     """R12.3"""
-    assert resolve_model(f"{name}/some-model", api_key="k").provider == name
+    base_url = None if PROVIDERS[name].base_url else "https://acme.example"
+    model = resolve_model(f"{name}/some-model", api_key="k", base_url=base_url)
+    assert model.provider == (PROVIDERS[name].name or name)
 
 
 @pytest.mark.parametrize("name", sorted(name for name, entry in PROVIDERS.items() if entry.key_variable))
 def test_a_missing_key_names_its_variable(name: str) -> None:
     """R12.3"""
     with pytest.raises(ConfigurationError, match=rf"set the environment variable {PROVIDERS[name].key_variable}$"):
-        resolve_model(f"{name}/some-model")
+        resolve_model(f"{name}/some-model", base_url=PROVIDERS[name].base_url or "https://acme.example")
 
 
 @pytest.mark.parametrize("name", ["ollama", "vllm", "lmstudio"])
@@ -93,7 +104,7 @@ async def test_the_environment_may_point_a_provider_to_another_server(monkeypatc
     """R12.3; a stand-in on this machine needs no key"""
     async with loopback(lambda _: Reply(HELLO)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-        assert text_of(await drain(resolve_model("openai/gpt-5").stream(HI))) == "Hello"
+        assert text_of(await drain(resolve_model("openai-chat/gpt-5").stream(HI))) == "Hello"
     assert "authorization" not in server.requests[0][1]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from interlock import ConfigurationError, Processor, StepResult
 from interlock.chunks import chunk_from_dict
+from interlock.memory import InMemoryStore, Memory
 from interlock.processors import (
     CachedStepResponse,
     ProcessInputResult,
@@ -18,7 +19,7 @@ from interlock.processors import (
     is_output_processor,
 )
 from interlock.testing import ScriptedModel
-from tests.agent.kit import Drive, Make, Recorder, agent_of, kept, made_sync, streamed, told
+from tests.agent.kit import THREAD, Drive, Make, Recorder, agent_of, kept, made_sync, streamed, told
 
 pytestmark = pytest.mark.anyio
 
@@ -239,3 +240,12 @@ async def test_an_output_processor_may_have_a_tool_result_hook_alone(drive: Driv
     processor = made_sync(process_tool_result=lambda args: None)
     outcome = await drive(agent_of(["x"], output_processors=[processor]))
     assert kept(outcome.message_list.get.response.db()) == [("assistant", "x")]
+
+
+async def test_each_processor_knows_its_place_in_the_effective_list(drive: Drive, make: Make) -> None:
+    """R16.10, R13.2"""
+    first = make("first", process_input=lambda args: None)
+    second = make("second", process_input=lambda args: None, process_output_result=lambda args: None)
+    agent = agent_of(["x"], memory=Memory(InMemoryStore()), input_processors=[first, second])
+    await drive(agent, memory=THREAD)
+    assert (first.processor_index, second.processor_index) == (1, 2)

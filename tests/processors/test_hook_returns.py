@@ -24,6 +24,7 @@ from tests.agent.kit import (
     chunks_of,
     echo,
     kept,
+    made_sync,
     part_types,
     saved,
     streamed,
@@ -707,3 +708,120 @@ async def test_an_edited_response_part_of_any_type_survives(drive: Drive, make: 
     outcome = await drive(agent)
     assert outcome.error is None
     assert part_types(outcome.message_list.get.response.db()[0]) == ["thinking"]
+
+
+async def test_an_output_step_hook_may_take_parts_of_earlier_steps_out(drive: Drive, make: Make) -> None:
+    """R2.30, R2.31"""
+    ran: list[str] = []
+
+    @tool(in_thread=False)
+    def note(text: str) -> str:
+        """Note the text."""
+        ran.append(text)
+        return text
+
+    def trim(args: Any) -> None:
+        if args.step_number == 1:
+            del args.messages[-1].content.parts[:2]
+
+    model = ScriptedModel(
+        [["one ", tool_call("note", {"text": "a"})], ["two ", tool_call("note", {"text": "b"})], "three"]
+    )
+    outcome = await drive(agent_of(model, tools=[note], output_processors=[make(process_output_step=trim)]))
+    assert ran == ["a", "b"]
+    assert [step.text for step in outcome.steps] == ["one ", "two ", "three"]
+    assert outcome.text == "one two three"
+
+
+async def test_an_output_step_hook_may_put_parts_before_those_of_the_step(drive: Drive, make: Make) -> None:
+    """R2.30, R2.31"""
+
+    def prepend(args: Any) -> None:
+        if args.step_number == 1:
+            args.messages[-1].content.parts.insert(0, TextPart(text="(note) "))
+
+    model = ScriptedModel([["one ", tool_call("echo")], "two"])
+    outcome = await drive(agent_of(model, tools=[echo], output_processors=[make(process_output_step=prepend)]))
+    assert [step.text for step in outcome.steps] == ["one ", "two"]
+    assert kept(outcome.message_list.get.response.db()) == [("assistant", "(note) one two")]
+
+
+async def test_a_call_that_a_stream_hook_adds_is_carried_out(drive: Drive, make: Make) -> None:
+    """R2.25, R5.11"""
+
+    def add(args: Any) -> Any:
+        if args.part.type == "text-end" and args.step_number == 0:
+            return [args.part, tool_call("echo", {"text": "added"}, id="c1")]
+        return args.part
+
+    model = ScriptedModel(["a", "b"])
+    outcome = await drive(agent_of(model, tools=[echo], output_processors=[make(process_output_stream=add)]))
+    assert [chunk.payload.result for chunk in outcome.tool_results] == ["added"]
+    assert outcome.text == "ab"
+
+
+def generating(args: Any) -> Any:
+    yield args
+
+
+async def generating_later(args: Any) -> Any:
+    yield args
+
+
+def stopping(args: Any) -> Any:
+    raise StopIteration
+
+
+def stopping_later(args: Any) -> Any:
+    raise StopAsyncIteration
+
+
+@pytest.mark.parametrize("mistake", [generating, generating_later, stopping, stopping_later])
+@pytest.mark.parametrize(
+    "hook", ["process_input", "process_input_step", "process_output_stream", "process_output_step"]
+)
+async def test_a_hook_that_yields_or_stops_iterating_is_a_failed_hook(drive: Drive, hook: str, mistake: Any) -> None:
+    """R2.6, R17.1"""
+    outcome = await drive(agent_of(["x"], **{array_of(hook): [made_sync("odd", **{hook: mistake})]}))
+    assert isinstance(outcome.error, ProcessorError)
+    assert (outcome.error.processor_id, outcome.error.hook) == ("odd", hook)
+
+
+async def test_a_copy_of_the_response_with_everything_redacted_keeps_the_steps_apart(drive: Drive, make: Make) -> None:
+    """R2.28, R2.31"""
+
+    def redact(args: Any) -> Any:
+        copies = [message.to_dict() for message in args.messages]
+        for message in copies:
+            for part in message["content"]["parts"]:
+                if part["type"] == "text":
+                    part["text"] = part["text"].replace("o", "0")
+        return copies
+
+    ran: list[str] = []
+
+    @tool(in_thread=False)
+    def note(text: str) -> str:
+        """Note the text."""
+        ran.append(text)
+        return text
+
+    turns = [["one ", tool_call("note", {"text": "a"})], ["two ", tool_call("note", {"text": "b"})], "foo"]
+    model = ScriptedModel(turns)
+    outcome = await drive(agent_of(model, tools=[note], output_processors=[make(process_output_step=redact)]))
+    assert [step.text for step in outcome.steps] == ["0ne ", "tw0 ", "f00"]
+    assert ran == ["a", "b"]
+    assert outcome.text == "0ne tw0 f00"
+
+
+async def test_equal_texts_of_two_steps_stay_apart_when_the_first_is_taken_out(drive: Drive, make: Make) -> None:
+    """R2.30, R3.18"""
+
+    def trim(args: Any) -> None:
+        if args.step_number == 1:
+            del args.messages[-1].content.parts[:2]
+
+    model = ScriptedModel([["OK", tool_call("echo")], "OK"])
+    outcome = await drive(agent_of(model, tools=[echo], output_processors=[make(process_output_step=trim)]))
+    assert [step.text for step in outcome.steps] == ["OK", "OK"]
+    assert outcome.text == "OKOK"

@@ -105,6 +105,30 @@ async def test_every_hook_with_a_writer_keeps_its_data_with_the_response(drive: 
     assert outcome.text == "x"
 
 
+async def test_data_of_the_response_hook_does_not_disturb_what_is_judged(drive: Drive, make: Make) -> None:
+    """R9.4, R9.7, R2.30"""
+    store = InMemoryStore()
+    processor = make("p", process_llm_response=writing(NOTE), process_output_step=writing(NOTE))
+    agent = agent_of(
+        [["a ", tool_call("echo")], "b"],
+        tools=[echo],
+        memory=Memory(store),
+        input_processors=[processor],
+        output_processors=[processor],
+    )
+    outcome = await drive(agent, memory=THREAD)
+    assert (outcome.text, [step.text for step in outcome.steps]) == ("a b", ["a ", "b"])
+    assert [part.type for part in (await stored(store))[-1].content.parts if part.type != "step-start"] == [
+        "text",
+        "tool-invocation",
+        "data-note",
+        "data-note",
+        "text",
+        "data-note",
+        "data-note",
+    ]
+
+
 async def test_a_tool_keeps_its_data_with_the_response(drive: Drive) -> None:
     """R9.4"""
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import takewhile
+from operator import is_
 from typing import Any
 
 from interlock.agent.reply import Reply
 from interlock.agent.request import PreparedCall, prepare_call
 from interlock.agent.run import Interrupted, Run
+from interlock.agent.step_parts import follow_parts, recorded
 from interlock.agent.suspension import Resumption, SuspendedStep, note_waiting
 from interlock.agent.tool_phase import ToolPhase, fail_invocation
 from interlock.chunks import (
@@ -19,7 +23,7 @@ from interlock.chunks import (
     StepOutput,
     ToolCall,
 )
-from interlock.messages.parts import Part, TextPart, ToolInvocationPart
+from interlock.messages.parts import Message, Part, TextPart, ToolInvocationPart
 from interlock.models import to_language_model
 from interlock.processors import StepResult, ToolCallInfo
 from interlock.processors.hooks import LLM_RESPONSE, OUTPUT_STEP
@@ -93,8 +97,12 @@ class Attempt:
                 tool_calls=[_call_info(chunk) for chunk in result.tool_calls],
                 usage=result.usage,
             )
+            own = set(map(id, result.parts))
+            held = run.state.message_list.parts_of(run.state.message_id)
+            earlier = list(takewhile(lambda part: id(part) not in own, held))
+            was, responses = recorded(result.parts), run.state.message_list.stage("response")
             await run_hook(OUTPUT_STEP, processors, run.scope, stage)
-            self._reread(result, reply)
+            follow_parts(result, self._left_of(result, earlier, responses), was)
             refused = stage.refused
             self._stop_if_aborted()
         if result.tool_calls:
@@ -102,20 +110,24 @@ class Attempt:
             if calls:
                 self.tools = ToolPhase(run, reply.call.tools, result, calls, reply.invalid_calls, refused)
 
-    def _reread(self, result: StepResult, reply: Reply) -> None:
-        """Take over what output-step hooks made of the reply (R2.30, R2.31)."""
+    def _left_of(self, result: StepResult, earlier: list[Part], responses: list[Message]) -> list[Part]:
+        """What output-step hooks left of the reply's parts (R2.30, R2.31).
+
+        Args:
+            result: The step.
+            earlier: The parts of earlier steps in the response message, as they were before the hooks.
+            responses: The response messages before the hooks.
+        """
         state = self.run.state
-        parts = state.message_list.parts_of(state.message_id)[reply.base_parts :]
-        result.parts = parts
-        result.text = "".join(part.text for part in parts if isinstance(part, TextPart) and part.type == "text")
-        args = {
-            part.tool_invocation.tool_call_id: part.tool_invocation.args
-            for part in parts
-            if isinstance(part, ToolInvocationPart)
-        }
-        result.tool_calls = [chunk for chunk in result.tool_calls if chunk.payload.tool_call_id in args]
-        for chunk in result.tool_calls:
-            chunk.payload.args = args[chunk.payload.tool_call_id]
+        if state.message_list.source_of(state.message_id) is None:
+            # A hook put another message in place of the response.
+            ids = {message.id for message in responses}
+            made = [message for message in state.message_list.stage("response") if message.id not in ids]
+            return [part for message in made for part in message.content.parts]
+        held = state.message_list.parts_of(state.message_id)
+        known = {id(part) for part in (*earlier, *result.parts)}
+        is_copy = not any(id(part) in known for part in held)
+        return held[_border(held, earlier, _says_the_same if is_copy else is_) :]
 
     def resume(self, suspended: SuspendedStep, resumption: Resumption) -> None:
         """Go on with a suspended step: its reply stands, one of its calls has been decided about (R12.37)."""
@@ -151,7 +163,6 @@ class Attempt:
             finish_reason=self.reply.finish_reason,
             waiting=self.tools.waiting,
             resolved=self.tools.resolved,
-            base_parts=self.reply.base_parts,
         )
 
     # -- ends ----------------------------------------------------------------------------------------------------
@@ -254,6 +265,23 @@ def _response_stage(reply: Reply, current: StepResult | None) -> ResponseStage:
 def _call_info(chunk: ToolCall) -> ToolCallInfo:
     payload = chunk.payload
     return ToolCallInfo(tool_name=payload.tool_name, tool_call_id=payload.tool_call_id, args=payload.args)
+
+
+def _border(held: list[Part], earlier: list[Part], is_same: Callable[[Part, Part], bool]) -> int:
+    """Where in a response message the parts of earlier steps end, some of which a hook may have removed."""
+    left, border = earlier, 0
+    for place, part in enumerate(held, 1):
+        found = next((index for index, known in enumerate(left) if is_same(part, known)), None)
+        if found is not None:
+            left, border = left[found + 1 :], place
+    return border
+
+
+def _says_the_same(part: Part, known: Part) -> bool:
+    """Whether ``part`` is a copy of ``known``; of a tool call also an edited one."""
+    if isinstance(part, ToolInvocationPart) and isinstance(known, ToolInvocationPart):
+        return part.tool_invocation.tool_call_id == known.tool_invocation.tool_call_id
+    return part == known
 
 
 def _is_local_call(part: ToolInvocationPart) -> bool:

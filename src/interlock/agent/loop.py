@@ -16,6 +16,7 @@ from interlock.agent.deadlines import STEP_TIMEOUT, TOTAL_TIMEOUT, Deadlines
 from interlock.agent.reply import TERMINAL_REASONS
 from interlock.agent.run import Interrupted, ModelFailure, Run
 from interlock.agent.state_json import state_to_dict
+from interlock.agent.step_parts import follow_response, recorded
 from interlock.agent.structured import parse_object
 from interlock.agent.structuring import object_result
 from interlock.agent.suspension import Resumption, SuspendedStep, note_waiting
@@ -43,8 +44,7 @@ from interlock.chunks import (
     TripwirePayload,
 )
 from interlock.errors import TripWire
-from interlock.messages import texts_of
-from interlock.messages.parts import ErrorPart, Part
+from interlock.messages.parts import ErrorPart
 from interlock.models import to_language_model
 from interlock.processors import OutputResult, StepResult, TripwireInfo
 from interlock.processors.hooks import API_ERROR, OUTPUT_RESULT, RETRY_HOOKS, TOOL_RESULT
@@ -269,20 +269,23 @@ class RunLoop:
     async def _settle(self, attempt: Attempt, failure: Exception) -> Exception | None:
         """Decide what an exception means: ``None`` when that is done, or the failure that it turned out to be."""
         scope = self._scope
+        interruption = await scope.settle_interruption()
+        has_failed = self._is_finishing and self._state.error is not None
+        if interruption == TOTAL_TIMEOUT and not self._is_over:
+            return TimeoutError(f"the run took longer than {self._timeout('total_ms')} ms")
         if isinstance(failure, Interrupted):
-            interruption, scope.interruption = scope.interruption, None
             if scope.trip is not None or scope.failure is not None:
                 await scope.check()
+            if has_failed:
+                return None  # a cancellation comes too late
             if interruption == STEP_TIMEOUT:
                 return ModelFailure(TimeoutError(f"the provider call took longer than {self._timeout('step_ms')} ms"))
-            if interruption == TOTAL_TIMEOUT:
-                return TimeoutError(f"the run took longer than {self._timeout('total_ms')} ms")
             await self._cancel(attempt)
         elif isinstance(failure, TripWire) and scope.trip is not None:
             await self._trip(attempt, failure, scope.trip.hook)
         elif isinstance(failure, ModelFailure):
             await self._recover(attempt, failure.error)
-        elif scope.is_aborted and not self._is_over:
+        elif scope.is_aborted and not (self._is_over or has_failed):
             # R12.30: a hook that failed because of the cancellation is part of it; one that fails afterwards is not.
             scope.failure = None
             await self._cancel(attempt)
@@ -308,12 +311,10 @@ class RunLoop:
         attempt.discard()
         scope.trip = None
         state.message_list.set_feedback(tripwire.reason)
-        self._is_finishing = False
+        self._is_finishing = self._is_over = False
         state.error = state.finish_reason = state.text_override = None
         await self._finish_rejected(attempt, tripwire.reason, tripwire.processor_id, tripwire.metadata)
         run.count_retry()
-        if attempt.result is not None:
-            await run.tell("on_step_finish", attempt.result)
 
     async def _finish_rejected(self, attempt: Attempt, reason: str, processor_id: str | None, metadata: Any) -> None:
         """Show the ``step-finish`` of an attempt that is repeated; nothing if it never started (R7.10)."""
@@ -331,6 +332,16 @@ class RunLoop:
             self._scope.trip = None
             passed = [chunk]
         self._send(*passed)
+        await self._tell_unaccepted(attempt, RETRY)
+
+    async def _tell_unaccepted(self, attempt: Attempt, reason: str) -> None:
+        """Tell ``on_step_finish`` of an attempt that had a ``step-finish`` but came to nothing (R12.26)."""
+        result, reply = attempt.result, attempt.reply
+        if "on_step_finish" not in self._run.callbacks or reply is None:
+            return
+        if result is None or result.finish_reason != reason:
+            result = msgspec.structs.replace(reply.step_result(), text="", parts=[], finish_reason=reason)
+        await self._run.tell("on_step_finish", result)
 
     def _warn_not_granted(self, tripwire: TripWire, hook: str) -> None:
         limit = self._run.retry_limit
@@ -380,7 +391,15 @@ class RunLoop:
             return
         result = attempt.result if attempt.result is not None else reply.step_result()
         attempt.result = msgspec.structs.replace(
-            result, text="", parts=[], finish_reason=reason, tripwire=TripwireInfo.of(tripwire)
+            result,
+            text="",
+            parts=[],
+            reasoning=[],
+            sources=[],
+            files=[],
+            tool_results=[],
+            finish_reason=reason,
+            tripwire=TripwireInfo.of(tripwire),
         )
         listed_steps.append(attempt.result)
 
@@ -393,12 +412,14 @@ class RunLoop:
         try:
             await run_hook(API_ERROR, run.pipeline.get("process_api_error"), scope, stage)
         except TripWire as tripwire:
+            await scope.settle_interruption()
             if tripwire.retry:
                 self._warn_not_granted(tripwire, API_ERROR.name)
             self._send()
             await self._end_tripped(attempt, tripwire, API_ERROR.name, cause=error)
             return
         if scope.is_aborted:
+            await scope.settle_interruption()
             await self._cancel(attempt)
         elif stage.retry and run.may_retry():
             if stage.model is not None:
@@ -423,18 +444,22 @@ class RunLoop:
         state.error = error
         state.finish_reason = ERROR
         self._is_finishing = True
-        description = {"name": type(error).__name__, "message": str(error)}
-        text = attempt.keep_partial(ErrorPart(error=description), unfinished=NOT_EXECUTED)
+        # The outcome stands: a cancellation comes too late.
+        self._scope.driver = None
+        passed = await run.process(ErrorChunk(payload=ErrorPayload(error=error)))
+        shown = next((chunk for chunk in passed if isinstance(chunk, ErrorChunk)), None)
+        if shown is None:
+            shown = ErrorChunk(payload=ErrorPayload(error=error), run_id=state.run_id)
+            passed.append(shown)
+        # What stream hooks took out of the error is not stored either.
+        text = attempt.keep_partial(ErrorPart(error=_described(shown.payload.error)), unfinished=NOT_EXECUTED)
         if text:
             state.text_override = state.text + text
-        passed = await run.process(ErrorChunk(payload=ErrorPayload(error=error)))
-        if not any(chunk.type == ERROR for chunk in passed):
-            passed.append(ErrorChunk(payload=ErrorPayload(error=error), run_id=state.run_id))
         self._send(*passed)
         outcome = StepOutcome(reason=ERROR, is_continued=False)
         payload = StepFinishPayload(message_id=state.message_id, step_result=outcome)
         self._send(*await run.process(StepFinish(payload=payload)))
-        await run.tell("on_error", {"error": error})
+        await self._tell_unaccepted(attempt, ERROR)
 
     async def _cancel(self, attempt: Attempt) -> None:
         """The run was cancelled through its signal: keep the text so far and save (R12.28)."""
@@ -475,10 +500,12 @@ class RunLoop:
         if self._scope.attention:
             await self._scope.check()
             await self._scope.drop_tasks()
-        if self._run.pipeline.has("process_output_result"):
-            await self._run_result_hooks()
         self._is_over = True
         self._is_finishing = False
+        if self._run.pipeline.has("process_output_result"):
+            await self._run_result_hooks()
+        if state.error is not None:
+            await self._run.tell("on_error", {"error": state.error})
         await self._tell_finish()
         payload = FinishPayload(
             step_result=StepOutcome(reason=state.finish_reason or "unknown"), output=StepOutput(usage=state.usage)
@@ -491,8 +518,8 @@ class RunLoop:
         # From here on a cancellation comes too late: what the run has is processed and saved (R12.28).
         self._scope.driver = None
         processors = run.pipeline.get("process_output_result")
-        before = state.message_list.response_text()
-        parts = list(state.message_list.parts_of(state.message_id))
+        before, parts = state.message_list.response_text(), state.message_list.response_parts()
+        was = recorded(parts)
         result = OutputResult(
             text=state.accepted_text,
             usage=state.usage,
@@ -501,11 +528,9 @@ class RunLoop:
         )
         await run_hook(OUTPUT_RESULT, processors, self._scope, ResultStage(result))
         after = state.message_list.response_text()
+        follow_response(state.steps, parts, state.message_list.response_parts(), was)
         if after != before:
             state.text_override = after
-            left = state.message_list.parts_of(state.message_id)
-            if left:
-                _follow_parts(state.steps, parts, left)
             if state.steps:
                 state.steps[-1].text = after
 
@@ -532,21 +557,6 @@ class RunLoop:
         await self._run.tell("on_finish", info)
 
 
-def _follow_parts(steps: list[StepResult], before: list[Part], after: list[Part]) -> None:
-    """Let the steps say what result hooks left of their parts, so that none keeps what was taken out.
-
-    Args:
-        steps: The steps whose parts are in the response message.
-        before: That message's parts before the hooks ran.
-        after: Its parts now; others at the same places if a hook returned edited copies.
-    """
-    is_same_shape = len(before) == len(after)
-    now = {id(old): new for old, new in zip(before, after, strict=True)} if is_same_shape else {id(p): p for p in after}
-    for step in steps:
-        step.parts = [now[id(part)] for part in step.parts if id(part) in now]
-        step.text = "".join(texts_of(step.parts))
-
-
 class IterationContext(msgspec.Struct, kw_only=True):
     """What ``on_iteration_complete`` is told (R12.14)."""
 
@@ -571,6 +581,13 @@ class FinishInfo(msgspec.Struct, kw_only=True):
     steps: list[Any]
     tripwire: TripwireInfo | None = None
     error: BaseException | None = None
+
+
+def _described(error: Any) -> dict[str, Any]:
+    """``{"name", "message"}`` of an error (R13.10)."""
+    if isinstance(error, dict):
+        return {"name": str(error.get("name", "Error")), "message": str(error.get("message", ""))}
+    return {"name": type(error).__name__ if isinstance(error, BaseException) else "Error", "message": str(error)}
 
 
 def _plain(reason: Any) -> Any:

@@ -46,6 +46,7 @@ KEPT_OPTIONS = (
     "model_settings",
     "provider_options",
     "include_raw_chunks",
+    "require_tool_approval",
 )
 """Options that a suspended run keeps, as far as JSON can hold their values."""
 
@@ -57,6 +58,7 @@ _KEPT_PIPELINES = 16
 """Compiled pipelines that an agent keeps for calls whose processors were seen before."""
 
 _ARRAYS = ("input", "output", "error")
+_PROCESSOR_OPTIONS = tuple(f"{kind}_processors" for kind in _ARRAYS)
 
 
 class Configured(Protocol):
@@ -182,6 +184,9 @@ async def resume_run(agent: Configured, run_id: str, resumption: Resumption, giv
         wrong = "data" if resumption.is_approved is None else "approval"
         raise RunStateError(f"tool call {call_id!r} does not wait for {wrong}")
     options = merge_options({**agent.default_options, **state.options}, given)
+    missing = [name for name in state.options.get("given_processors", ()) if options.get(name) is None]
+    if missing:
+        raise RunStateError(f"run {run_id!r} was started with {' and '.join(missing)} of its own: give them again")
     context = _request_context(options.get("request_context"))
     for key, value in state.request_context.items():
         if not context.has(key):
@@ -353,9 +358,25 @@ async def _settings(run: Run, agent: Configured, options: Mapping[str, Any], dyn
         _apply(run, options)
 
 
+def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a suspended run keeps of its options.
+
+    What JSON cannot hold must not make a resumed run laxer than the run was: a function that asks for approval becomes
+    approval of everything, and processors of the call have to be given again (R12.37).
+    """
+    kept = {name: options[name] for name in KEPT_OPTIONS if name in options}
+    if callable(kept.get("require_tool_approval")):
+        kept["require_tool_approval"] = True
+    given = [name for name in _PROCESSOR_OPTIONS if options.get(name) is not None]
+    if given:
+        kept |= {name: [] for name in given if not options[name]}
+        kept["given_processors"] = [name for name in given if name not in kept]
+    return kept
+
+
 def _apply(run: Run, options: Mapping[str, Any]) -> None:
     """Take over the options of a call."""
-    run.state.options = {name: options[name] for name in KEPT_OPTIONS if name in options}
+    run.state.options = _kept(options)
     run.tool_choice = options.get("tool_choice", "auto")
     active = options.get("active_tools")
     run.active_tools = None if active is None else list(active)
@@ -441,6 +462,10 @@ async def _process_input(run: Run) -> None:
             _log.warning("processor %r asked for a retry, but process_input cannot be retried", tripwire.processor_id)
         run.state.tripwire = TripwireInfo.of(tripwire)
     except ProcessorError:
+        if run.scope.is_aborted:
+            # R12.30: it failed because of the cancellation. What no guard has passed is not kept.
+            run.state.message_list.clear.input.db()
+            return
         await run.scope.drop_tasks()
         run.scope.end()
         raise

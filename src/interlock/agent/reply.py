@@ -93,8 +93,9 @@ class Reply:
         "_reading",
         "_run",
         "_source",
+        "_waiting_outcomes",
+        "_withheld_calls",
         "assembler",
-        "base_parts",
         "call",
         "finish_reason",
         "from_cache",
@@ -122,11 +123,13 @@ class Reply:
         """What was sent, as the model tells it."""
         self.provider_results: list[ToolResult] = []
         """Results of calls that the provider executed."""
-        self.base_parts = len(run.state.message_list.parts_of(run.state.message_id))
-        """How many parts the response message had before those of this reply."""
         self._own_parts: list[Part] = []
         """Parts of this reply that are in the response message."""
         self._calls: CallReader | None = None
+        self._withheld_calls: set[str] = set()
+        """Calls of the provider's own tools that no stream hook has let through."""
+        self._waiting_outcomes: list[ToolResult | ToolErrorChunk] = []
+        """What such calls came to; it is of no use unless the call is released in the end."""
         self._finish: Finish | None = None
         self._kept: list[Chunk] | None = [] if run.pipeline.has("process_llm_response") else None
         """The chunks that survived, for ``process_llm_response``."""
@@ -204,7 +207,13 @@ class Reply:
             retries = self._run.max_retries
         if retries is None:
             retries = request.settings.get("max_retries", 0)
-        return stream_with_retries(call.model, request, max_retries=retries) if retries else call.model.stream(request)
+        try:
+            return (
+                stream_with_retries(call.model, request, max_retries=retries) if retries else call.model.stream(request)
+            )
+        except Exception as error:
+            # A model that refuses before its first chunk is asked for fails like one that refuses then (R7.14).
+            return _refused(error)
 
     async def _read_all(self) -> AsyncGenerator[Chunk, None]:
         """The hot loop: every chunk of the provider's stream."""
@@ -328,15 +337,28 @@ class Reply:
         if kind in _TOOL_INPUT:
             return await self._accept_call(chunk)
         if isinstance(chunk, (ToolResult, ToolErrorChunk)):
-            # A call from the same stream must be in the list before its result is (R10.12).
-            self.commit()
-            ready = await handle_provider_outcome(self._run, self.step_result(), chunk)
-            if ready is None:
-                return self._run.scope.take()
-            if isinstance(ready, ToolResult):
-                self.provider_results.append(ready)
-            return [*self._run.scope.take(), *await self._screen(ready)]
+            if self._is_withheld(chunk):
+                self._waiting_outcomes.append(chunk)
+                return []
+            return await self._take_outcome(chunk)
         return await self._screen(chunk)
+
+    def _is_withheld(self, outcome: ToolResult | ToolErrorChunk) -> bool:
+        """Whether the call was dropped, or is still held back, by a stream hook (R2.27)."""
+        call_id = outcome.payload.tool_call_id
+        return call_id in self._withheld_calls and all(
+            call.payload.tool_call_id != call_id for call in self.assembler.calls
+        )
+
+    async def _take_outcome(self, chunk: ToolResult | ToolErrorChunk) -> list[Chunk]:
+        # A call from the same stream must be in the list before its result is (R10.12).
+        self.commit()
+        ready = await handle_provider_outcome(self._run, self.step_result(), chunk)
+        if ready is None:
+            return self._run.scope.take()
+        if isinstance(ready, ToolResult):
+            self.provider_results.append(ready)
+        return [*self._run.scope.take(), *await self._screen(ready)]
 
     async def _accept_json(self, chunk: Chunk, partial: PartialObject) -> list[Chunk]:
         """Take a piece of text that is to become an object: the object as far as it can be read follows it (R12.32)."""
@@ -353,6 +375,8 @@ class Reply:
         for one in self._read_call(chunk):
             passed = await self._screen(one)
             out += passed
+            if isinstance(one, ToolCall) and one.payload.provider_executed and one not in passed:
+                self._withheld_calls.add(one.payload.tool_call_id)
             if one.__class__ is not ToolCall and self._calls is not None:
                 for left in passed:
                     await observe_input(self._run, self.call, self._calls, left)
@@ -436,6 +460,9 @@ class Reply:
             raise ModelFailure(ModelError(f"the model finished with reason {self.finish_reason!r} and no answer"))
         if self._run.chain is not None:
             await self.flush("finish")
+            for outcome in self._waiting_outcomes:
+                if not self._is_withheld(outcome):
+                    self._run.scope.outbox += await self._take_outcome(outcome)
             if not self._calls_continue():
                 finish = await self._show_finish(finish)
             # What follows, results of tools and the step's end, is not replayed (R11.4).
@@ -491,9 +518,6 @@ class Reply:
         if message is None:
             return
         state.message_id = message.id
-        if not self._own_parts:
-            held = message.content.parts
-            self.base_parts = next((place for place, part in enumerate(held) if part is parts[0]), len(held))
         self._own_parts += parts
 
     def complete(self) -> StepResult:
@@ -510,7 +534,6 @@ class Reply:
     def restore(self, suspended: SuspendedStep) -> None:
         """Be the complete reply of a step that was suspended."""
         self.finish_reason = suspended.finish_reason
-        self.base_parts = suspended.base_parts
         self.usage = suspended.step.usage
         self.has_response = self.is_started = self._is_assembled = self._is_flushed = True
 
@@ -563,6 +586,11 @@ def _no_span(text: str) -> None:
 
 async def _next(read: Callable[[], Awaitable[Chunk]]) -> Chunk:
     return await read()
+
+
+async def _refused(error: Exception) -> AsyncIterator[Chunk]:
+    raise error
+    yield
 
 
 async def _replay(chunks: list[Chunk]) -> AsyncIterator[Chunk]:

@@ -180,39 +180,12 @@ class ResponseAssembler:
     # -- everything else -----------------------------------------------------------------------------------------
 
     def _source(self, chunk: Source) -> None:
-        payload = chunk.payload
         self.sources.append(chunk)
-        metadata = payload.provider_metadata
-        if payload.source_type == "document":
-            self.parts.append(
-                SourceDocumentPart(
-                    source_id=payload.id or "",
-                    media_type=payload.mime_type or "",
-                    title=payload.title or "",
-                    filename=payload.filename,
-                    provider_metadata=metadata,
-                )
-            )
-            return
-        source: dict[str, Any] = {"sourceType": "url", "id": payload.id, "url": payload.url}
-        if payload.title is not None:
-            source["title"] = payload.title
-        if metadata is not None:
-            source["providerMetadata"] = metadata
-        self.parts.append(SourcePart(source=source))
+        self.parts.append(source_part(chunk))
 
     def _file(self, chunk: File) -> None:
-        payload = chunk.payload
         self.files.append(chunk)
-        data = payload.data if isinstance(payload.data, str) else payload.base64 or ""
-        self.parts.append(
-            FilePart(
-                mime_type=payload.mime_type,
-                data=data,
-                filename=payload.filename,
-                provider_metadata=payload.provider_metadata,
-            )
-        )
+        self.parts.append(file_part(chunk))
 
     def _call(self, chunk: ToolCall) -> None:
         payload = chunk.payload
@@ -232,6 +205,37 @@ class ResponseAssembler:
     def _data(self, chunk: DataChunk) -> None:
         if not chunk.transient:
             self.parts.append(data_part(chunk))
+
+
+def source_part(chunk: Source) -> SourcePart | SourceDocumentPart:
+    """The message part of a ``source`` chunk."""
+    payload = chunk.payload
+    metadata = payload.provider_metadata
+    if payload.source_type == "document":
+        return SourceDocumentPart(
+            source_id=payload.id or "",
+            media_type=payload.mime_type or "",
+            title=payload.title or "",
+            filename=payload.filename,
+            provider_metadata=metadata,
+        )
+    source: dict[str, Any] = {"sourceType": "url", "id": payload.id, "url": payload.url}
+    if payload.title is not None:
+        source["title"] = payload.title
+    if metadata is not None:
+        source["providerMetadata"] = metadata
+    return SourcePart(source=source)
+
+
+def file_part(chunk: File) -> FilePart:
+    """The message part of a ``file`` chunk."""
+    payload = chunk.payload
+    return FilePart(
+        mime_type=payload.mime_type,
+        data=payload.data if isinstance(payload.data, str) else payload.base64 or "",
+        filename=payload.filename,
+        provider_metadata=payload.provider_metadata,
+    )
 
 
 def data_part(chunk: DataChunk) -> DataPart:

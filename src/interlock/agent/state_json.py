@@ -59,7 +59,6 @@ def state_to_dict(state: RunState) -> dict[str, Any]:
             "finishReason": suspended.finish_reason,
             "waiting": {key: chunk_to_dict(chunk) for key, chunk in suspended.waiting.items()},
             "resolved": suspended.resolved,
-            "baseParts": suspended.base_parts,
         },
     }
 
@@ -127,7 +126,6 @@ def _read(data: Mapping[str, Any]) -> RunState:
             finish_reason=_a(suspended, "finishReason", str),
             waiting={key: _waiting(value) for key, value in _a(suspended, "waiting", dict).items()},
             resolved=_a(suspended, "resolved", int),
-            base_parts=_a(suspended, "baseParts", int),
         )
     return state
 

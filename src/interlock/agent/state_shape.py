@@ -120,7 +120,6 @@ class SuspendedShape(msgspec.Struct, rename="camel"):
     finish_reason: str
     waiting: dict[str, ChunkShape]
     resolved: int
-    base_parts: int
 
 
 class StateShape(msgspec.Struct, rename="camel"):

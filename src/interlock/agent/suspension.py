@@ -24,8 +24,6 @@ class SuspendedStep(msgspec.Struct, kw_only=True):
     """Call id → the ``tool-call-approval`` or ``tool-call-suspended`` chunk that told of it."""
     resolved: int = 0
     """Calls of the step that have an outcome."""
-    base_parts: int = 0
-    """How many parts the response message had before the step."""
 
     def pick(self, tool_call_id: str | None) -> str:
         """The waiting call that is meant; the only one if none is named.

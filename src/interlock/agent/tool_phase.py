@@ -29,6 +29,7 @@ from interlock.chunks import (
     ToolResult,
     ToolResultPayload,
 )
+from interlock.messages import noted_output
 from interlock.messages.parts import ToolApproval, ToolInvocation, ToolInvocationPart
 from interlock.processors import StepResult
 from interlock.processors.hooks import TOOL_RESULT
@@ -262,7 +263,10 @@ class ToolPhase:
                     raise Interrupted
                 for chunk in scope.take():
                     yield chunk
-                running = {task for task in running if not task.done()}
+                for task in [task for task in running if task.done()]:
+                    running.remove(task)
+                    # Exceptions of the tool are outcomes; what comes this way is for nobody here to catch (R17.8).
+                    task.result()
         finally:
             scope.wake = None
             for task in running:
@@ -285,6 +289,11 @@ class ToolPhase:
             execution.succeed(to_serializable(raw))
         except ToolSuspended as suspension:
             execution.suspension = suspension
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            execution.fail("The tool was cancelled")  # something that it waited for was, not the call
         except Exception as error:
             # A tool is user code: its failure is an answer to the model (R10.13).
             _log.debug("tool %r failed", invocation.tool_name, exc_info=True)
@@ -441,7 +450,7 @@ def record_result(
 ) -> bool:
     """Put a result into the call's part, with the provider's metadata; whether the part was found (R10.7, R10.10)."""
     invocation = part.tool_invocation
-    told = {"mastra": {"modelOutput": output}} if output is not None else {}
+    told = noted_output(output, result) if output is not None else {}
     updated = ToolInvocationPart(
         tool_invocation=ToolInvocation(
             state="result",

@@ -3,6 +3,7 @@
 from interlock.messages._attempt import Attempt
 from interlock.messages._copying import copy_data, copy_message
 from interlock.messages._merge import pending_tool_invocations
+from interlock.messages._model_output import noted_output
 from interlock.messages._system import FEEDBACK_PREFIX, FEEDBACK_TAG, SystemMessage
 from interlock.messages._timeline import Source
 from interlock.messages._ui import to_ui_message
@@ -26,6 +27,7 @@ __all__ = [
     "copy_data",
     "copy_message",
     "get_text",
+    "noted_output",
     "part_from_dict",
     "pending_tool_invocations",
     "saved_form",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from interlock.messages._copying import copy_data
 from interlock.messages._merge import pending_tool_invocations
 from interlock.messages._timeline import Source, Timeline
-from interlock.messages.parts import Message, ToolInvocation, ToolInvocationPart
+from interlock.messages.parts import Message, Part, ToolInvocation, ToolInvocationPart
 
 
 class _Before(msgspec.Struct):
@@ -27,6 +27,8 @@ class _Before(msgspec.Struct):
     content: str | None
     metadata: dict[str, Any] | None
     mirror: list[dict[str, Any]] | None
+    held: list[Part] = []
+    """The parts themselves, as long as the attempt is not restored from JSON."""
 
 
 class Attempt:
@@ -65,6 +67,7 @@ class Attempt:
             content=content.content,
             metadata=None if content.metadata is None else dict(content.metadata),
             mirror=None if content.tool_invocations is None else list(content.tool_invocations),
+            held=list(content.parts),
         )
 
     def size_of(self, message: Message) -> int:
@@ -153,7 +156,7 @@ def _cut(message: Message, before: _Before) -> int:
     """Where the attempt's parts begin.
 
     Hooks may have replaced, edited or removed parts meanwhile. The ``step-start`` that opened the attempt is the border
-    that survives most of this; without one, the number of parts is.
+    that survives most of this; without one, the last part that was there before is; without that, their number.
     """
     steps = 0
     for position, part in enumerate(message.content.parts):
@@ -161,7 +164,14 @@ def _cut(message: Message, before: _Before) -> int:
             steps += 1
             if steps > before.steps:
                 return position
-    return before.size
+    held, calls = set(map(id, before.held)), set(_call_ids(before.held))
+    parts = message.content.parts
+    known = [at for at, part in enumerate(parts) if id(part) in held or not calls.isdisjoint(_call_ids([part]))]
+    return known[-1] + 1 if known else before.size
+
+
+def _call_ids(parts: Iterable[Part]) -> list[str]:
+    return [part.tool_invocation.tool_call_id for part in parts if isinstance(part, ToolInvocationPart)]
 
 
 def _put_back(part: ToolInvocationPart, kept: ToolInvocationPart) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from interlock.messages._merge import find_call, update_invocation
+from interlock.messages._model_output import noted_output
 from interlock.messages.parts import (
     FilePart,
     Message,
@@ -252,7 +253,7 @@ def _read_result(item: Mapping[str, Any]) -> Part:
     part = _invocation_part(item, state="result", result=value, is_error=True if kind == "error-json" else None)
     if kind not in ("text", "json"):
         # Content outputs (images and the like) go back to the model as they came (R4.11).
-        part.provider_metadata = {"mastra": {"modelOutput": well_formed_data(dict(output))}}
+        part.provider_metadata = noted_output(well_formed_data(dict(output)), value)
     return part
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from interlock.messages._model_output import without_output
 from interlock.messages.parts import Message, Part, StepStartPart, ToolInvocationPart
 from interlock.messages.text import texts_of, well_formed_data
 
@@ -100,7 +101,7 @@ def update_invocation(part: ToolInvocationPart, update: ToolInvocationPart, *, k
         old.args = new.args
     if is_news:
         if old.result != new.result:
-            part.provider_metadata = _without_model_output(part.provider_metadata)
+            part.provider_metadata = without_output(part.provider_metadata)
         old.state = new.state
         old.result = well_formed_data(new.result)
         old.is_error = new.is_error
@@ -204,15 +205,6 @@ def _two_level(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[s
         if isinstance(known, dict) and isinstance(values, dict):
             merged[namespace] = {**known, **values}
     return merged
-
-
-def _without_model_output(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The metadata without what a tool made of an earlier result for the model (R10.10)."""
-    notes = (metadata or {}).get("mastra")
-    if metadata is None or not isinstance(notes, dict) or "modelOutput" not in notes:
-        return metadata
-    kept = {name: value for name, value in notes.items() if name != "modelOutput"}
-    return {**metadata, "mastra": kept} if kept else {key: metadata[key] for key in metadata if key != "mastra"} or None
 
 
 def _joined(old: list[Any] | None, new: list[Any] | None) -> list[Any] | None:

@@ -12,6 +12,7 @@ from interlock.messages._attempt import Attempt
 from interlock.messages._copying import copy_message
 from interlock.messages._input import read_message, read_messages
 from interlock.messages._merge import mirror_invocation, update_invocation
+from interlock.messages._model_output import is_stale, without_output
 from interlock.messages._prompt_cache import PromptCache
 from interlock.messages._reconcile import reconcile
 from interlock.messages._response import append_data_part, append_response
@@ -263,13 +264,19 @@ class MessageList:
         reconcile(self._timeline, self._system, returned, stage, _source(default_source))
 
     def refresh_mirrors(self) -> None:
-        """Make the legacy ``content.content`` of messages that hooks may have edited follow their parts (R4.2)."""
+        """Make what is noted beside the parts of messages that hooks may have edited follow these parts.
+
+        That is the legacy ``content.content`` (R4.2), and what models are told in place of a tool's result (R4.11).
+        """
         if not self._timeline.is_exposed:
             return
         for message in self._timeline.items:
             content = message.content
             if content.content is not None:
                 content.content = mirrored_text(content)
+            for part in content.parts:
+                if part.provider_metadata is not None and isinstance(part, ToolInvocationPart) and is_stale(part):
+                    part.provider_metadata = without_output(part.provider_metadata)
 
     def forget_removed_texts(self) -> None:
         """Empty the legacy mirror of messages whose parts were all removed in place: the parts are the truth (R4.2).
@@ -307,6 +314,10 @@ class MessageList:
         The message that is made has the given id (R9.4, R9.6).
         """
         return append_data_part(self._timeline, self._attempt, part, message_id)
+
+    def response_parts(self) -> list[Part]:
+        """All parts of the response messages, live, for reading only."""
+        return [part for message in self._timeline.of_source("response") for part in message.content.parts]
 
     def response_text(self) -> str:
         """All text of the response messages, without anything between (R12.20)."""

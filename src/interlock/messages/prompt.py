@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from interlock._json import copy_json
+from interlock.messages._model_output import model_output
 from interlock.messages.parts import FilePart, Message, Part, TextPart, ToolInvocation, ToolInvocationPart
 from interlock.messages.text import get_text, sendable, well_formed
 
@@ -145,10 +146,10 @@ def sent_text(part: Part) -> str:
 
 def tool_output(part: ToolInvocationPart) -> dict[str, Any]:
     """What the model is told of a finished call (R4.11)."""
-    notes = (part.provider_metadata or {}).get("mastra")
-    if isinstance(notes, dict) and notes.get("modelOutput") is not None:
-        return sendable(notes["modelOutput"])  # type: ignore[no-any-return]  # stored as an output of this shape
     invocation = part.tool_invocation
+    output = model_output(part) if part.provider_metadata and invocation.state == "result" else None
+    if output is not None:
+        return sendable(output)  # type: ignore[no-any-return]  # stored as an output of this shape
     if invocation.state == "output-error":
         return {"type": "error-text", "value": well_formed(invocation.error_text or FAILED_TEXT)}
     if invocation.state == "output-denied":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from interlock.models.assets import download_assets
+from interlock.models.azure import Azure
 from interlock.models.base import (
     GenerateModel,
     LanguageModel,
@@ -15,6 +17,7 @@ from interlock.models.base import (
     ToolChoice,
     ToolSpec,
 )
+from interlock.models.context_overflow import is_context_overflow
 from interlock.models.fallback import ModelFallback
 from interlock.models.lift import as_streaming
 from interlock.models.local import LocalModel
@@ -24,10 +27,18 @@ from interlock.models.retry import stream_with_retries
 from interlock.models.router import check_model_id, missing_key_variable, resolve_model, to_language_model
 
 if TYPE_CHECKING:
+    from interlock.models.anthropic import AnthropicModel
+    from interlock.models.anyllm import AnyLLMModel
+    from interlock.models.google import GoogleModel
     from interlock.models.openai_chat import OpenAIChatModel
+    from interlock.models.openai_responses import OpenAIResponsesModel
 
 __all__ = [
+    "AnthropicModel",
+    "AnyLLMModel",
+    "Azure",
     "GenerateModel",
+    "GoogleModel",
     "LanguageModel",
     "LocalModel",
     "ModelFallback",
@@ -35,6 +46,7 @@ __all__ = [
     "ModelRequest",
     "ModelSettings",
     "OpenAIChatModel",
+    "OpenAIResponsesModel",
     "Prompt",
     "ToolChoice",
     "ToolSpec",
@@ -43,6 +55,7 @@ __all__ = [
     "check_model_id",
     "download_assets",
     "install_local_model",
+    "is_context_overflow",
     "missing_key_variable",
     "resolve_model",
     "stream_with_retries",
@@ -50,10 +63,18 @@ __all__ = [
 ]
 
 
+_ADAPTERS = {
+    "AnthropicModel": "anthropic",
+    "AnyLLMModel": "anyllm",
+    "GoogleModel": "google",
+    "OpenAIChatModel": "openai_chat",
+    "OpenAIResponsesModel": "openai_responses",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Load an adapter when it is first asked for, since it brings an HTTP client with it."""
-    if name == "OpenAIChatModel":
-        from interlock.models.openai_chat import OpenAIChatModel
-
-        return OpenAIChatModel
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _ADAPTERS.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from interlock.models.openai_protocol import REASONING_MODELS
+
 
 class Dialect(msgspec.Struct, kw_only=True, frozen=True):
     """What a server calls things, and what it does not know; the defaults fit most compatible servers."""
@@ -29,8 +31,7 @@ class Dialect(msgspec.Struct, kw_only=True, frozen=True):
 
 
 COMPATIBLE = Dialect()
-WITHOUT_FETCH = Dialect(fetches_images=False)
-OPENAI = Dialect(max_tokens="max_completion_tokens", fixed_sampling=("o1", "o3", "o4", "gpt-5"))
+OPENAI = Dialect(max_tokens="max_completion_tokens", fixed_sampling=REASONING_MODELS)
 MISTRAL = Dialect(seed="random_seed", required="any", has_stream_options=False)
 THINKING = Dialect(reasoning="reasoning_content")
 DEEPSEEK = Dialect(reasoning="reasoning_content", has_json_schema=False, fetches_images=False)

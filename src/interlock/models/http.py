@@ -12,10 +12,11 @@ from weakref import WeakKeyDictionary
 
 from interlock.errors import APICallError, ConfigurationError
 from interlock.models.http_errors import MAX_BODY_CHARS, refusal
+from interlock.models.sse import EventReader, EventTooLargeError, ServerEvent
 
 try:
     import httpx2
-    from httpx2 import AsyncClient, InvalidURL, RequestError, Timeout
+    from httpx2 import AsyncClient, InvalidURL, RequestError, Response, Timeout
 except ModuleNotFoundError as missing:
     raise ConfigurationError(
         "calling a model over HTTP needs the package httpx2: pip install 'interlock[openai]'"
@@ -27,6 +28,7 @@ __all__ = [
     "EventReply",
     "InvalidURL",
     "RequestError",
+    "Response",
     "Timeout",
     "bare_url",
     "event_reply",
@@ -41,6 +43,9 @@ _MAX_EVENT_BYTES = 64 * 1024 * 1024
 
 _LINGER_S = 0.2
 """Seconds for a server to end its reply after the last event."""
+
+_MIN_SECRET_CHARS = 6
+"""Blacking out a stand-in for a key, such as ``k``, would leave no message readable."""
 
 _SECRET_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key", "proxy-authorization", "cookie")
 
@@ -82,9 +87,11 @@ class EventReply:
     """The reply to a request for an event stream."""
 
     headers: dict[str, str]
-    events: AsyncIterator[httpx2.ServerSentEvent]
+    events: AsyncIterator[ServerEvent]
     hide: Callable[[str], str]
     """Blacks out the secrets of the request in what an error quotes."""
+    rest: Callable[[], str]
+    """What came behind the last event and is none itself, if it looks like JSON: some break off with a bare error."""
 
     async def drain(self) -> None:
         """Read on after the last event, so that the connection can be used again; nothing depends on what comes."""
@@ -179,9 +186,7 @@ async def event_stream(
 
 
 @asynccontextmanager
-async def event_reply(
-    response: httpx2.Response, *, key: ApiKey | None = None, model: str = ""
-) -> AsyncIterator[EventReply]:
+async def event_reply(response: Response, *, key: ApiKey | None = None, model: str = "") -> AsyncIterator[EventReply]:
     """Read the events of a reply that somebody else asked for; leaving the context closes the connection.
 
     Args:
@@ -208,18 +213,20 @@ async def event_reply(
                     model=model,
                     key_name=key.name if key else None,
                 )
-            response.encoding = "utf-8"
-            async with aclosing(aiter(httpx2.EventSource(response, _MAX_EVENT_BYTES))) as events:  # type: ignore[type-var]  # an async generator in truth
-                yield EventReply(headers, events, hide)
+            reader = EventReader(_MAX_EVENT_BYTES)
+            async with aclosing(_events(response, reader)) as events:
+                yield EventReply(headers, events, hide, reader.rest)
         finally:
             await response.aclose()
 
 
 def secrets_hidden(request_headers: Mapping[str, str], key: ApiKey | None = None) -> Callable[[str], str]:
     """A function that blacks out the credentials of a request in a text; providers quote them in errors."""
-    secrets = {request_headers.get(name, "").rpartition(" ")[2] for name in _SECRET_HEADERS} - {""}
+    sent = {request_headers.get(name, "").rpartition(" ")[2] for name in _SECRET_HEADERS}
     if key is not None:
-        secrets.add(key.reveal())
+        sent.add(key.reveal())
+    # The longest first: one may be a part of another.
+    secrets = sorted((secret for secret in sent if len(secret) >= _MIN_SECRET_CHARS), key=len, reverse=True)
 
     def hide(text: str) -> str:
         for secret in secrets:
@@ -240,12 +247,23 @@ def _as_call_errors(url: str) -> Iterator[None]:
     except httpx2.TimeoutException as error:
         what = "connection to" if isinstance(error, (httpx2.ConnectTimeout, httpx2.PoolTimeout)) else "answer from"
         raise APICallError(f"no {what} {url} in time ({type(error).__name__})", url=url, code="timeout") from error
+    except EventTooLargeError as error:
+        raise APICallError(f"{url}: {error}", is_retryable=False, url=url, code="malformed_stream") from error
     except RequestError as error:
         reason = str(error) or type(error).__name__
         raise APICallError(f"the call of {url} failed: {reason}", url=url, code="connection_error") from error
 
 
-async def _first_part(response: httpx2.Response) -> str:
+async def _events(response: Response, reader: EventReader) -> AsyncGenerator[ServerEvent, None]:
+    # Decoding takes a while even where there is nothing to decode.
+    is_plain = "content-encoding" not in response.headers
+    async with aclosing(response.aiter_raw() if is_plain else response.aiter_bytes()) as pieces:
+        async for piece in pieces:
+            for event in reader.feed(piece):
+                yield event
+
+
+async def _first_part(response: Response) -> str:
     """As much of the body as an error keeps."""
     text = ""
     async for piece in response.aiter_text():

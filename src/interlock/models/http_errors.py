@@ -72,7 +72,7 @@ def refusal(
         response_headers=headers,
         response_body=body,
         code=details.code,
-        retry_after_s=retry_after_s(headers),
+        retry_after_s=_first_known(retry_after_s(headers), details.retry_after_s),
     )
 
 
@@ -95,7 +95,37 @@ def error_in_stream(body: str, headers: Mapping[str, str], url: str) -> APICallE
         response_headers=headers,
         response_body=body[:MAX_BODY_CHARS],
         code=details.code,
-        retry_after_s=retry_after_s(headers),
+        retry_after_s=_first_known(retry_after_s(headers), details.retry_after_s),
+    )
+
+
+def broken_off(headers: Mapping[str, str], url: str) -> APICallError:
+    """The error for a reply that ended without having said that it is complete."""
+    return APICallError(
+        f"the answer of {url} ended in the middle",
+        is_retryable=True,
+        url=url,
+        response_headers=headers,
+        code="truncated_stream",
+    )
+
+
+def unreadable_event(data: str, problem: Exception, headers: Mapping[str, str], url: str) -> APICallError:
+    """The error for an event that is none of the protocol.
+
+    Args:
+        data: The event's data, without secrets.
+        problem: What is wrong with it.
+        headers: Reply headers.
+        url: Where the request went, without secrets.
+    """
+    return APICallError(
+        f"{url} sent an event that cannot be read: {problem}",
+        is_retryable=True,
+        url=url,
+        response_headers=headers,
+        response_body=data[:MAX_BODY_CHARS],
+        code="malformed_stream",
     )
 
 
@@ -125,6 +155,7 @@ class _Details(msgspec.Struct):
     code: str | None = None
     status_code: int | None = None
     is_error: bool = False
+    retry_after_s: float | None = None
 
 
 def _details(data: Any) -> _Details:
@@ -139,13 +170,26 @@ def _details(data: Any) -> _Details:
     message = source.get("message") or source.get("detail")
     code = source.get("code")
     # An event that is called "error" says no more about itself than that.
-    kind = None if source.get("type") == "error" else source.get("type")
+    kind = None if source.get("type") == "error" else source.get("type") or source.get("status")
     return _Details(
         message=message if isinstance(message, str) else _text(message),
         code=_text(kind if code is None or isinstance(code, int) else code) or _text(code),
         status_code=code if isinstance(code, int) and 400 <= code < 600 else None,
         is_error=bool(inner) or source.get("object") == "error" or source.get("type") == "error",
+        retry_after_s=_retry_delay_s(source.get("details")),
     )
+
+
+def _retry_delay_s(details: Any) -> float | None:
+    """Seconds from the ``google.rpc.RetryInfo`` of an error, which Google sends instead of a header."""
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str):
+            try:
+                return float(delay.removesuffix("s"))
+            except ValueError:
+                return None
+    return None
 
 
 def _is_transient(details: _Details) -> bool:
@@ -154,6 +198,10 @@ def _is_transient(details: _Details) -> bool:
         return is_retryable_status(details.status_code)
     code = (details.code or "").lower()
     return not code or any(piece in code for piece in _TRANSIENT_CODES)
+
+
+def _first_known(first: float | None, second: float | None) -> float | None:
+    return second if first is None else first
 
 
 def _text(value: Any) -> str | None:
@@ -183,6 +231,8 @@ def _advice(
 ) -> str:
     """What the caller can do about the error; empty if waiting is all there is, or the message says it."""
     match status_code:
+        case 400 if key_name and "API_KEY_INVALID" in body:
+            return f"check the key in {key_name}"
         case 401:
             return f"check the key in {key_name}" if key_name else "no API key was sent: give api_key"
         case 403 if key_name:

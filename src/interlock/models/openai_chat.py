@@ -28,13 +28,12 @@ class OpenAIChatModel:
         dialect: How the server differs from the others.
         headers: Sent with every call.
         client: Sends the requests instead of the shared client, and stays the caller's to close: an
-            ``httpx2.AsyncClient``, or an SDK's client such as ``AsyncOpenAI``, whose address, key and retries then count.
+            ``httpx2.AsyncClient``, or an SDK's client such as ``AsyncOpenAI``, whose address, key and retries count.
         connect_timeout_s: How long a connection may take.
         read_timeout_s: The longest silence before and between events. ``model_settings.timeout`` bounds the whole call.
 
     Raises:
-        ConfigurationError: The address is none, the key cannot be a key, or an SDK's client and an address or key are
-            both given.
+        ConfigurationError: The address is none, the key cannot be a key, or the client is none or conflicts with them.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class OpenAIChatModel:
         """
         warnings: list[dict[str, Any]] = []
         body = to_openai_chat(request, self.model_id, self.provider, self._dialect, warnings)
-        async with await self._endpoint.call(body, request) as reply:
+        async with self._endpoint.call(body, request) as reply:
             yield GenericChunk(type="stream-start", payload={"warnings": warnings, "request": {"body": body}})
             reader = FromOpenAIChat(reply.headers, request, self.provider, self._endpoint.url, reply.hide)
             async for event in reply.events:

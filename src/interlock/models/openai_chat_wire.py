@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from interlock._json import camel
 from interlock.chunks import (
     CONTENT_FILTER,
     ERROR,
@@ -36,9 +34,24 @@ from interlock.errors import APICallError, ModelError
 from interlock.models.base import ModelRequest, Prompt, ToolChoice
 from interlock.models.dialects import Dialect
 from interlock.models.http_errors import MAX_BODY_CHARS, error_in_stream
+from interlock.models.openai_protocol import (
+    CLIENT_SETTINGS,
+    SAMPLING,
+    bare_data,
+    data_uri,
+    earlier_call_ids,
+    is_address,
+    is_reasoning,
+    moment,
+    options_of,
+    output_parts,
+    own_options,
+    to_arguments,
+    unsupported,
+)
 from interlock.models.spans import Spans
-from interlock.models.streamed_calls import CallIds, StreamedCalls, parsed_args
-from interlock.models.strict_schema import fits_strict_mode
+from interlock.models.streamed_calls import CallIds, StreamedCalls
+from interlock.models.strict_schema import response_schema
 from interlock.usage import Usage
 
 _SETTINGS = {
@@ -48,10 +61,6 @@ _SETTINGS = {
     "frequency_penalty": "frequency_penalty",
     "stop_sequences": "stop",
 }
-_CLIENT_SETTINGS = frozenset({"max_retries", "timeout", "headers"})
-"""Settings that are not the server's business."""
-
-_SAMPLING = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
 _OPTION_NAMES = {"textVerbosity": "verbosity"}
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
 _FINISH_REASONS = {
@@ -72,8 +81,7 @@ def to_openai_chat(
     request: ModelRequest, model_id: str, provider: str, dialect: Dialect, warnings: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """The request body; what the server does not offer is left out and named in ``warnings``."""
-    given = (request.provider_options or {}).get(provider) or {}
-    options = {_OPTION_NAMES.get(name) or _snake(name): value for name, value in given.items()}
+    options = own_options(request, provider, _OPTION_NAMES)
     is_strict = options.pop("strict_json_schema", None)
     body: dict[str, Any] = {
         "model": model_id,
@@ -102,17 +110,17 @@ def _to_settings(
     body: dict[str, Any], request: ModelRequest, effort: Any, dialect: Dialect, warnings: list[dict[str, Any]]
 ) -> None:
     model_id = body["model"]
-    reasons = model_id.startswith(dialect.fixed_sampling) and "-chat" not in model_id and effort != "none"
+    reasons = is_reasoning(model_id, dialect.fixed_sampling, effort)
     fields = {**_SETTINGS, "seed": dialect.seed, "max_output_tokens": dialect.max_tokens}
     if dialect.has_top_k:
         fields["top_k"] = "top_k"
     for name, value in request.settings.items():
-        if value is None or name in _CLIENT_SETTINGS:
+        if value is None or name in CLIENT_SETTINGS:
             continue
         if name not in fields:
-            warnings.append(_unsupported(name, "the server has no such setting"))
-        elif reasons and name in _SAMPLING:
-            warnings.append(_unsupported(name, f"{model_id} is a reasoning model and chooses it itself"))
+            warnings.append(unsupported(name, "the server has no such setting"))
+        elif reasons and name in SAMPLING:
+            warnings.append(unsupported(name, f"{model_id} is a reasoning model and chooses it itself"))
         else:
             body[fields[name]] = value
 
@@ -128,18 +136,11 @@ def _to_response_format(
 ) -> dict[str, Any]:
     schema = wanted.get("schema")
     if schema is not None and not dialect.has_json_schema:
-        warnings.append(_unsupported("responseFormat", "the server takes no schema; it is asked for some JSON object"))
+        warnings.append(unsupported("responseFormat", "the server takes no schema; it is asked for some JSON object"))
         schema = None
     if schema is None:
         return {"type": "json_object"}
-    described: dict[str, Any] = {
-        "name": wanted.get("name") or "response",
-        "schema": schema,
-        "strict": fits_strict_mode(schema) if is_strict is None else is_strict,
-    }
-    if wanted.get("description"):
-        described["description"] = wanted["description"]
-    return {"type": "json_schema", "json_schema": described}
+    return {"type": "json_schema", "json_schema": response_schema(wanted, is_strict)}
 
 
 def _to_messages(
@@ -161,8 +162,7 @@ def _to_messages(
                 if len(spoken) > 1:
                     yield spoken
             case "tool":
-                for part in content:
-                    yield {"role": "tool", "tool_call_id": part["toolCallId"], "content": _to_output(part["output"])}
+                yield from _to_tool_messages(content, provider)
             case role:
                 raise ModelError(f"a prompt message has the role {role!r}; it is system, user, assistant or tool")
 
@@ -173,16 +173,14 @@ def _to_user_part(part: dict[str, Any], provider: str) -> dict[str, Any] | None:
         return {"type": "text", "text": part["text"]} if part["text"].strip() else None
     if part["type"] != "file":
         raise ModelError(f"a user message has a part of type {part['type']!r}, which Chat Completions cannot carry")
-    media_type, data = part["mediaType"], part["data"]
-    if data.startswith("data:"):
-        data = data.partition(",")[2]
+    media_type, data = part["mediaType"], bare_data(part)
     if data.startswith("file-"):
         return {"type": "file", "file": {"file_id": data}}
     if media_type.startswith("image/"):
-        address = data if _is_address(data) else _data_uri(media_type.replace("*", "jpeg"), data)
-        detail = ((part.get("providerOptions") or {}).get(provider) or {}).get("imageDetail")
+        address = data if is_address(data) else data_uri(media_type.replace("*", "jpeg"), data)
+        detail = options_of(part, provider).get("imageDetail")
         return {"type": "image_url", "image_url": {"url": address, **({"detail": detail} if detail else {})}}
-    if _is_address(data):
+    if is_address(data):
         raise ModelError(
             f"Chat Completions cannot load a file of type {media_type!r} from an address: download it first"
         )
@@ -190,7 +188,7 @@ def _to_user_part(part: dict[str, Any], provider: str) -> dict[str, Any] | None:
         return {"type": "input_audio", "input_audio": {"data": data, "format": _AUDIO_FORMATS[media_type]}}
     if media_type == "application/pdf":
         name = part.get("filename") or "file.pdf"
-        return {"type": "file", "file": {"filename": name, "file_data": _data_uri(media_type, data)}}
+        return {"type": "file", "file": {"filename": name, "file_data": data_uri(media_type, data)}}
     if media_type.startswith("text/"):
         return {"type": "text", "text": base64.b64decode(data).decode("utf-8", "replace")}
     raise ModelError(f"Chat Completions takes no file of type {media_type!r}: it takes images, wav, mp3, PDF and text")
@@ -209,7 +207,7 @@ def _to_assistant_message(
             case "reasoning":
                 thoughts.append(part["text"])
             case "tool-call" if not part.get("providerExecuted"):
-                function = {"name": part["toolName"], "arguments": _to_arguments(part["input"])}
+                function = {"name": part["toolName"], "arguments": to_arguments(part["input"])}
                 calls.append({"id": part["toolCallId"], "type": "function", "function": function})
             case kind:
                 message = f"an assistant message had a part of type {kind!r}, which Chat Completions cannot carry"
@@ -226,22 +224,23 @@ def _to_assistant_message(
     return spoken
 
 
-def _to_arguments(args: Any) -> str:
-    if isinstance(args, str):
-        if isinstance(parsed_args(args), dict):
-            return args
-        # Text that was no JSON would make some servers refuse the whole history.
-        args = {"unparsed": args}
-    return msgspec.json.encode(args).decode()
-
-
-def _to_output(output: dict[str, Any]) -> str:
-    value = output.get("value")
-    if output["type"] in ("text", "error-text"):
-        return str(value)
-    if output["type"] == "content" and all(item.get("type") == "text" for item in value or ()):
-        return "\n".join(item["text"] for item in value or ())
-    return msgspec.json.encode(value).decode()
+def _to_tool_messages(results: list[dict[str, Any]], provider: str) -> Iterator[dict[str, Any]]:
+    """The results of a step's calls. A tool's message holds text only, so that files follow in one of the user's."""
+    files: list[dict[str, Any]] = []
+    count = 0
+    for result in results:
+        texts: list[str] = []
+        for part in output_parts(result["output"]):
+            sent = None if part["type"] == "text" else _to_user_part(part, provider)
+            if sent is None:
+                texts.append(part["text"])
+                continue
+            count += 1
+            texts.append(f"(file {count} is in the next message)")
+            files += [{"type": "text", "text": f"File {count}, from the tool {result['toolName']}:"}, sent]
+        yield {"role": "tool", "tool_call_id": result["toolCallId"], "content": "\n".join(texts)}
+    if files:
+        yield {"role": "user", "content": files}
 
 
 class _Function(msgspec.Struct):
@@ -271,9 +270,26 @@ class _Choice(msgspec.Struct):
     logprobs: dict[str, Any] | None = None
 
 
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _CompletionDetails(msgspec.Struct):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
+    prompt_cache_hit_tokens: int | None = None
+
+
 class _Event(msgspec.Struct):
     choices: list[_Choice] | None = None
-    usage: dict[str, Any] | None = None
+    usage: _Usage | None = None
     id: str | None = None
     model: str | None = None
     created: float | None = None
@@ -311,11 +327,11 @@ class FromOpenAIChat:
         self._hide = hide
         self._has_raw = request.include_raw_chunks
         self._spans = Spans()
-        self._calls = StreamedCalls(CallIds(_call_ids(request.prompt)))
+        self._calls = StreamedCalls(CallIds(earlier_call_ids(request.prompt)))
         self._has_metadata = False
         self._reason: str | None = None
         self._is_refused = False
-        self._usage: dict[str, Any] = {}
+        self._usage = _Usage()
         self._logprobs: list[Any] = []
         self._sources = 0
 
@@ -341,13 +357,17 @@ class FromOpenAIChat:
             raise self._failure(data)
         if event.usage:
             self._usage = event.usage
-        for choice in event.choices or ():
-            # Only one answer was asked for.
-            if choice.index == 0:
-                if not self._has_metadata:
-                    self._has_metadata = True
-                    out.append(self._metadata(event))
-                self._read_choice(choice, out)
+        try:
+            for choice in event.choices or ():
+                # Only one answer was asked for.
+                if choice.index == 0:
+                    if not self._has_metadata:
+                        self._has_metadata = True
+                        out.append(self._metadata(event))
+                    self._read_choice(choice, out)
+        except (AttributeError, KeyError, TypeError) as problem:
+            # Blocks and annotations have no types here: a server may put anything into them.
+            raise self._failure(data, f"{self._url} sent an event that cannot be read: {problem!r}") from problem
         return out
 
     def end(self) -> list[Chunk]:
@@ -425,7 +445,7 @@ class FromOpenAIChat:
             payload=ResponseMetadataPayload(
                 id=event.id or None,
                 model_id=event.model or None,
-                timestamp=datetime.fromtimestamp(event.created, UTC) if event.created else None,
+                timestamp=moment(event.created),
                 headers=dict(self._headers),
             )
         )
@@ -451,37 +471,12 @@ class FromOpenAIChat:
         )
 
 
-def _from_usage(usage: dict[str, Any]) -> Usage:
-    prompt_details = usage.get("prompt_tokens_details") or {}
-    completion_details = usage.get("completion_tokens_details") or {}
+def _from_usage(usage: _Usage) -> Usage:
+    cached = (usage.prompt_tokens_details or _PromptDetails()).cached_tokens
     return Usage(
-        input_tokens=usage.get("prompt_tokens"),
-        output_tokens=usage.get("completion_tokens"),
-        total_tokens=usage.get("total_tokens"),
-        reasoning_tokens=completion_details.get("reasoning_tokens"),
-        cached_input_tokens=prompt_details.get("cached_tokens", usage.get("prompt_cache_hit_tokens")),
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
+        total_tokens=usage.total_tokens,
+        reasoning_tokens=(usage.completion_tokens_details or _CompletionDetails()).reasoning_tokens,
+        cached_input_tokens=usage.prompt_cache_hit_tokens if cached is None else cached,
     )
-
-
-def _call_ids(prompt: Prompt) -> Iterator[str]:
-    for message in prompt:
-        if message["role"] == "assistant":
-            for part in message["content"]:
-                if part["type"] == "tool-call":
-                    yield part["toolCallId"]
-
-
-def _unsupported(setting: str, details: str) -> dict[str, Any]:
-    return {"type": "unsupported-setting", "setting": camel(setting), "details": details}
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
-
-
-def _is_address(data: str) -> bool:
-    return data.startswith(("http://", "https://"))
-
-
-def _data_uri(media_type: str, data: str) -> str:
-    return f"data:{media_type};base64,{data}"

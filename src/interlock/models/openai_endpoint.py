@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from interlock.models.http import (
     shared_client,
 )
 from interlock.models.network import is_loopback, require_model_requests
-from interlock.models.sdk_client import SdkClient, sdk_event_stream
+from interlock.models.sdk_client import SdkClient, require_async, sdk_event_stream
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -42,8 +42,7 @@ class OpenAIEndpoint:
         read_timeout_s: The longest silence before and between events.
 
     Raises:
-        ConfigurationError: The address is none, the key cannot be a key, or an SDK's client and an address or key are
-            both given.
+        ConfigurationError: The address is none, the key cannot be a key, or the client is none or conflicts with them.
     """
 
     def __init__(
@@ -61,8 +60,10 @@ class OpenAIEndpoint:
     ) -> None:
         self._sdk = None if client is None or isinstance(client, AsyncClient) else client
         self._client = client if isinstance(client, AsyncClient) else None
-        if self._sdk is not None and not (api_key is None and base_url is None and azure is None):
-            raise ConfigurationError("the client has a key and an address of its own: give api_key and base_url to it")
+        if self._sdk is not None:
+            require_async(self._sdk)
+            if not (api_key is None and base_url is None and azure is None):
+                raise ConfigurationError("the SDK's client has a key and an address of its own: give them to it")
         if azure is not None and base_url is not None:
             raise ConfigurationError("azure and base_url both say where the model is: give one of them")
         self._path = f"/{path}"
@@ -83,17 +84,21 @@ class OpenAIEndpoint:
         """The address, fit to be shown."""
         return bare_url(self._url)
 
-    async def call(self, body: dict[str, Any], request: ModelRequest) -> AbstractAsyncContextManager[EventReply]:
-        """A context that sends ``body`` when it is entered, and closes the connection when it is left.
+    @asynccontextmanager
+    async def call(self, body: dict[str, Any], request: ModelRequest) -> AsyncIterator[EventReply]:
+        """Send ``body`` and read the events of the reply; leaving the context closes the connection.
 
         Raises:
+            APICallError: As ``event_stream`` raises it.
             ModelError: Calls of real models are switched off.
         """
         headers: dict[str, str] = {}
         for extra in (self._headers, request.settings.get("headers"), request.headers):
             headers.update({name.lower(): value for name, value in (extra or {}).items()})
         if self._sdk is not None:
-            return sdk_event_stream(self._sdk, self._path, body, headers=headers, model=self._model)
+            async with sdk_event_stream(self._sdk, self._path, body, headers=headers, model=self._model) as reply:
+                yield reply
+            return
         is_local = is_loopback(self._url)
         if self._client is None and not is_local:
             require_model_requests(self._model)
@@ -105,7 +110,8 @@ class OpenAIEndpoint:
             content=msgspec.json.encode(body),
             timeout=self._timeout,
         )
-        return event_stream(client, post, key=self._key, model=self._model)
+        async with event_stream(client, post, key=self._key, model=self._model) as reply:
+            yield reply
 
     def _key_line(self) -> dict[str, str]:
         if self._key is None:

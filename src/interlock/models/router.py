@@ -11,8 +11,10 @@ from interlock.models.base import GenerateModel, LanguageModel
 from interlock.models.lift import as_streaming
 from interlock.models.network import is_loopback
 from interlock.models.providers import PROVIDERS, ProviderEntry
+from interlock.models.wires import WIRES, Connection
 
 LOCAL = "local"
+ANYLLM = "anyllm"
 
 
 def resolve_model(
@@ -29,7 +31,7 @@ def resolve_model(
     Args:
         name: ``"provider/model"``; what follows the first slash is the provider's name of the model.
         api_key: Used instead of the provider's environment variable.
-        base_url: Used instead of the provider's address and of ``<PROVIDER>_BASE_URL``.
+        base_url: Used instead of the provider's address and of ``<PROVIDER>_BASE_URL``; for Azure, the resource's.
         headers: Sent with every call.
 
     Raises:
@@ -42,23 +44,30 @@ def resolve_model(
         from interlock.models.local import LocalModel
 
         return LocalModel(model_id)
+    if provider == ANYLLM:
+        from interlock.models.anyllm import AnyLLMModel
+
+        return AnyLLMModel(model_id, api_key=api_key, api_base=base_url, headers=headers)
     entry = PROVIDERS[provider]
     address = base_url or _address(provider, entry)
+    if address is None:
+        raise ConfigurationError(f"{name!r} needs an address: set the environment variable {entry.address_variable}")
     key = api_key or (os.environ.get(entry.key_variable) if entry.key_variable else None)
     # A server on this machine is a stand-in for the provider, or a proxy that holds the key itself.
     if not key and entry.key_variable is not None and not is_loopback(address):
         raise ConfigurationError(f"{name!r} needs an API key: set the environment variable {entry.key_variable}")
 
     from interlock.models.http import ApiKey
-    from interlock.models.openai_chat import OpenAIChatModel
 
-    return OpenAIChatModel(
-        model_id,
-        api_key=ApiKey(key, "api_key" if api_key else str(entry.key_variable)) if key else None,
-        base_url=address,
-        provider=provider,
-        dialect=entry.dialect,
-        headers=headers,
+    return WIRES[entry.wire](
+        Connection(
+            model_id=model_id,
+            provider=entry.name or provider,
+            key=ApiKey(key, "api_key" if api_key else str(entry.key_variable)) if key else None,
+            address=address,
+            headers=headers,
+            dialect=entry.dialect,
+        )
     )
 
 
@@ -71,7 +80,7 @@ def check_model_id(name: str) -> None:
     provider, slash, model_id = name.partition("/")
     if not slash or not provider or not model_id:
         raise ConfigurationError(f"{name!r} names no model: write 'provider/model', such as 'openai/gpt-5'")
-    if provider != LOCAL and provider not in PROVIDERS:
+    if provider not in (*PROVIDERS, LOCAL, ANYLLM):
         raise ConfigurationError(_unknown(provider, name))
 
 
@@ -81,7 +90,8 @@ def missing_key_variable(name: str) -> str | None:
     entry = PROVIDERS.get(provider)
     if entry is None or entry.key_variable is None or os.environ.get(entry.key_variable):
         return None
-    return None if is_loopback(_address(provider, entry)) else entry.key_variable
+    address = _address(provider, entry)
+    return None if address is not None and is_loopback(address) else entry.key_variable
 
 
 def to_language_model(model: LanguageModel | GenerateModel | str) -> LanguageModel:
@@ -101,12 +111,14 @@ def to_language_model(model: LanguageModel | GenerateModel | str) -> LanguageMod
     )
 
 
-def _address(provider: str, entry: ProviderEntry) -> str:
-    return os.environ.get(f"{provider.upper()}_BASE_URL") or entry.base_url
+def _address(provider: str, entry: ProviderEntry) -> str | None:
+    own = os.environ.get(f"{(entry.name or provider).upper()}_BASE_URL")
+    other = os.environ.get(entry.address_variable) if entry.address_variable else None
+    return own or other or entry.base_url
 
 
 def _unknown(provider: str, name: str) -> str:
-    known = sorted([*PROVIDERS, LOCAL])
+    known = sorted([*PROVIDERS, LOCAL, ANYLLM])
     near = get_close_matches(provider.lower(), known, n=2)
     guess = f" Did you mean {' or '.join(near)}?" if near else ""
     return f"unknown model provider {provider!r} in {name!r}.{guess} Known: {', '.join(known)}"

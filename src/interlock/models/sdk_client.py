@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
-from interlock.errors import APICallError
-from interlock.models.http import AsyncClient, EventReply, bare_url, event_reply, httpx2, secrets_hidden
+from interlock.errors import APICallError, ConfigurationError
+from interlock.models.http import EventReply, Response, bare_url, event_reply, secrets_hidden
 from interlock.models.http_errors import MAX_BODY_CHARS, refusal
 
 
-@runtime_checkable
 class SdkClient(Protocol):
     """What the asynchronous clients of OpenAI's and Anthropic's SDKs have for endpoints without a method of their own.
 
@@ -29,9 +29,17 @@ class SdkClient(Protocol):
         ...
 
 
-def is_sdk_client(client: AsyncClient | SdkClient) -> bool:
-    """Whether requests go through an SDK, which then knows the address and the key itself."""
-    return not isinstance(client, AsyncClient)
+def require_async(client: SdkClient) -> None:
+    """Refuse what cannot send a request for us.
+
+    Raises:
+        ConfigurationError: ``client`` is no asynchronous client of an SDK.
+    """
+    if not inspect.iscoroutinefunction(getattr(client, "post", None)):
+        kind = type(client).__name__
+        raise ConfigurationError(
+            f"client is of type {kind}: give an httpx2.AsyncClient or the asynchronous client of an SDK, such as AsyncOpenAI"
+        )
 
 
 @asynccontextmanager
@@ -53,7 +61,7 @@ async def sdk_event_stream(
     options = {"headers": dict(headers)}
     try:
         # An SDK hands out the bare reply, unread, when that is the type it is asked for.
-        response = await client.post(path, cast_to=httpx2.Response, body=body, options=options, stream=True)
+        response = await client.post(path, cast_to=Response, body=body, options=options, stream=True)
     except Exception as error:
         # Which errors an SDK has is known only where it is installed; those of other kinds pass.
         failure = _as_call_error(error, bare_url(f"{str(client.base_url).rstrip('/')}{path}"), model)

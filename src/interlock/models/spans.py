@@ -48,12 +48,17 @@ class Spans:
             out.append(ReasoningStart(payload=ReasoningStartPayload(id=self._id)))
         out.append(ReasoningDelta(payload=ReasoningDeltaPayload(id=self._id, text=piece)))
 
-    def close(self, out: list[Chunk]) -> None:
+    @property
+    def is_open(self) -> bool:
+        """Whether a span is open."""
+        return self._kind is not None
+
+    def close(self, out: list[Chunk], metadata: dict[str, Any] | None = None) -> None:
         """Close the open span, if there is one."""
         if self._kind == "reasoning":
-            out.append(ReasoningEnd(payload=ReasoningEndPayload(id=self._id)))
+            out.append(ReasoningEnd(payload=ReasoningEndPayload(id=self._id, provider_metadata=metadata)))
         elif self._kind is not None:
-            out.append(TextEnd(payload=TextEndPayload(id=self._id)))
+            out.append(TextEnd(payload=TextEndPayload(id=self._id, provider_metadata=metadata)))
         self._kind = None
 
     def _open(self, out: list[Chunk], kind: str) -> None:

@@ -177,6 +177,7 @@ class HookArgs:
     @lazy
     def steps(self) -> list[StepResult]:
         """Accepted steps, in order (R2.5)."""
+        self._scope.data.message_list.expose()
         return list(self._scope.data.steps)
 
     def __repr__(self) -> str:
@@ -187,6 +188,7 @@ class _WithCurrentStep(HookArgs):
     @lazy
     def steps(self) -> list[StepResult]:
         """Accepted steps and, last, the step being processed, without tool results yet (R2.5)."""
+        self._scope.data.message_list.expose()
         current: StepResult | None = self._stage.current
         steps = self._scope.data.steps
         return [*steps, current] if current is not None else list(steps)
@@ -379,6 +381,7 @@ class ProcessOutputStreamArgs(HookArgs):
     @property
     def steps(self) -> list[StepResult]:  # varies while the object lives
         """Accepted steps, in order."""
+        self._scope.data.message_list.expose()
         return list(self._scope.data.steps)
 
     @property

@@ -38,7 +38,7 @@ class Hook(msgspec.Struct, frozen=True):
     is_logged: bool = False
     """Whether an ordinary exception is logged and the chain goes on (R7.18), instead of failing the run."""
     ends_on_abort: bool = True
-    """Whether a cancellation ends the chain; not at the end of the run, where it comes too late."""
+    """Whether a cancellation ends the chain; not where what the hooks leave is stored even so (R12.28)."""
     stops: Callable[[Any], bool] | None = None
     """Whether the chain ends early, given the stage."""
 
@@ -242,7 +242,7 @@ def _snake(key: str) -> str:
 
 # -- the table ----------------------------------------------------------------------------------------------------
 
-INPUT = Hook("process_input", a.ProcessInputArgs, _apply_input)
+INPUT = Hook("process_input", a.ProcessInputArgs, _apply_input, ends_on_abort=False)
 INPUT_STEP = Hook("process_input_step", a.ProcessInputStepArgs, _apply_input_step)
 LLM_REQUEST = Hook("process_llm_request", a.ProcessLLMRequestArgs, _apply_request)
 LLM_RESPONSE = Hook("process_llm_response", a.ProcessLLMResponseArgs, _ignore)

@@ -93,6 +93,9 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
         TripWire: a processor aborted; it is recorded on the scope.
         ProcessorError: a processor raised or returned something it may not return.
     """
+    if scope.trip is not None or scope.failure is not None:
+        # What a background task or a flush left behind takes effect before another hook runs (R6.3, R19.4).
+        await scope.check()
     for bound in processors:
         args = hook.args(scope, bound, stage)
         event = None if scope.observer is None else _begin(hook, bound, scope, args)
@@ -102,6 +105,7 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
             result = bound.call(args)
             if bound.is_async or (result is not None and hasattr(result, "__await__")):
                 result = await result
+            scope.data.message_list.forget_removed_texts()
             if result is not None and scope.trip is None:
                 hook.apply(args, stage, result)
         except TripWire as tripwire:

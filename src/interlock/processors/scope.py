@@ -190,7 +190,8 @@ class RunScope:
 
     async def show(self, chunk: Chunk, start: int) -> list[Chunk]:
         """Send ``chunk`` through the stream hooks from ``start`` on and to the client; what is left of it."""
-        if self.is_ended:
+        if self.is_ended or self.trip is not None:
+            # After an abort nothing that somebody held back goes out (R6.9).
             _log.debug("run %s has ended; a %s chunk written to it is dropped", self.data.run_id, chunk.type)
             return []
         chunk.run_id = chunk.run_id or self.data.run_id
@@ -239,6 +240,19 @@ class RunScope:
         self._cancelled = driver
         self._cancelling = driver.cancelling()
         driver.cancel()
+
+    async def settle_interruption(self) -> str | None:
+        """Why the run was interrupted, if it was; let what is still on its way arrive, so that it disturbs nothing."""
+        interruption, self.interruption = self.interruption, None
+        if self._cancelled is not None:
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                if not self.take_back_cancellation():
+                    raise
+            else:
+                self.take_back_cancellation()
+        return interruption
 
     def take_back_cancellation(self) -> bool:
         """Whether the ``CancelledError`` that arrived is the one that ``interrupt`` asked for; if so it is undone."""

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from interlock.chunks import Chunk, DataChunk, chunk_from_dict
+from interlock.chunks import CHUNK_TYPES, Chunk, DataChunk, GenericChunk, chunk_from_dict
 from interlock.errors import ProcessorReturnError, TripWire
 from interlock.processors.args import FlushOutputStreamArgs, ProcessOutputStreamArgs
 from interlock.processors.bound import BoundProcessor
@@ -118,7 +118,7 @@ class StreamChain:
             ProcessorError: a hook raised; the stream fails closed (R17.3).
         """
         scope = self._scope
-        is_data = chunk.__class__ is DataChunk
+        is_data, kind = chunk.__class__ is DataChunk, chunk.type
         for position, link in enumerate(self.links[start:] if start else self.links, start + 1):
             if link.call is None or (is_data and not link.wants_data):
                 continue
@@ -144,7 +144,7 @@ class StreamChain:
                 await self._stopped(link)
             if before is not None:
                 self._observe(link, chunk, result, before)
-            if result is not chunk:
+            if result is not chunk or chunk.type != kind:
                 return await self._spread(link, result, chunk, position)
         return chunk
 
@@ -212,7 +212,7 @@ class StreamChain:
     def _chunk_of(self, link: Link, item: Any, source: Chunk | None, hook: str) -> Chunk:
         if isinstance(item, Mapping):
             with contextlib.suppress(ValueError):
-                item = chunk_from_dict(_with_payload_defaults(dict(item), source))
+                item = chunk_from_dict(_with_payload_ids(dict(item), source))
         if not isinstance(item, Chunk):
             raise ProcessorReturnError(
                 f"processor {link.processor.id!r} returned {type(item).__name__} from {hook}; "
@@ -223,7 +223,7 @@ class StreamChain:
             )
         if not item.run_id:
             item.run_id = source.run_id if source is not None else self._scope.data.run_id
-        return item
+        return _of_its_type(item)
 
     async def _failed(self, link: Link, chunk: Chunk | None, error: Exception, hook: str = HOOK) -> Any:
         """Turn what a hook raised into a recorded abort, a failure of the run, or the unprocessed chunk."""
@@ -276,9 +276,24 @@ def as_list(result: Chunk | list[Chunk] | None) -> list[Chunk]:
     return result if isinstance(result, list) else [result]
 
 
-def _with_payload_defaults(item: dict[str, Any], source: Chunk | None) -> dict[str, Any]:
-    """Fill what a replacement of the same type leaves unset from the chunk that it replaces (R2.26)."""
+_IDS = ("id", "messageId", "toolCallId", "toolName")
+
+
+def _with_payload_ids(item: dict[str, Any], source: Chunk | None) -> dict[str, Any]:
+    """Fill the ids that a replacement of the same type leaves unset from the chunk that it replaces (R2.26).
+
+    Nothing else is filled in: what a hook left out of the content was left out.
+    """
     payload = getattr(source, "payload", None)
     if source is not None and item.get("type") == source.type and isinstance(item.get("payload"), Mapping):
-        item["payload"] = {**(payload.to_dict() if payload is not None else {}), **item["payload"]}
+        known = payload.to_dict() if payload is not None else {}
+        item["payload"] = {**{key: known[key] for key in _IDS if key in known}, **item["payload"]}
     return item
+
+
+def _of_its_type(chunk: Chunk) -> Chunk:
+    """The chunk as an object of its type's class: a hook may have changed ``type`` in place (R2.26)."""
+    cls = DataChunk if chunk.type.startswith("data-") else CHUNK_TYPES.get(chunk.type, GenericChunk)
+    if chunk.__class__ is cls or chunk.__class__ is GenericChunk:
+        return chunk
+    return chunk_from_dict(chunk.to_dict())

@@ -1,0 +1,495 @@
+"""Gemini's ``streamGenerateContent``: what is sent (``to_google``) beside what is read (``FromGoogle``).
+
+One file, so that a reader can compare the two directions. No input or output happens here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from interlock._json import camel, parse_time
+from interlock.chunks import (
+    CONTENT_FILTER,
+    ERROR,
+    LENGTH,
+    OTHER,
+    STOP,
+    TOOL_CALLS,
+    UNKNOWN,
+    Chunk,
+    File,
+    FilePayload,
+    Finish,
+    FinishPayload,
+    GenericChunk,
+    ReasoningFile,
+    ReasoningFilePayload,
+    ResponseMetadata,
+    ResponseMetadataPayload,
+    StepOutcome,
+    StepOutput,
+    ToolCall,
+    ToolCallPayload,
+    ToolInputDelta,
+    ToolInputDeltaPayload,
+    ToolInputEnd,
+    ToolInputEndPayload,
+    ToolInputStart,
+    ToolInputStartPayload,
+)
+from interlock.errors import APICallError
+from interlock.models.base import ModelRequest, ToolChoice, ToolSpec
+from interlock.models.google_grounding import Grounding
+from interlock.models.google_prompt import GooglePrompt
+from interlock.models.google_schema import is_endless, to_gemini_schema
+from interlock.models.google_tools import FromGoogleTools
+from interlock.models.http_errors import broken_off, error_in_stream, unreadable_event
+from interlock.models.openai_protocol import CLIENT_SETTINGS, earlier_call_ids, unsupported
+from interlock.models.spans import Spans
+from interlock.models.streamed_calls import CallIds
+from interlock.usage import Usage
+
+_SETTINGS = {
+    "temperature": "temperature",
+    "max_output_tokens": "maxOutputTokens",
+    "top_p": "topP",
+    "top_k": "topK",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+    "stop_sequences": "stopSequences",
+    "seed": "seed",
+}
+_BODY_OPTIONS = ("safetySettings", "cachedContent", "labels", "serviceTier", "store")
+"""Provider options with a place of their own in the body; the rest are part of ``generationConfig``."""
+
+_CALLING_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+_VERSION = re.compile(r"gemini-(\d+)")
+
+_FINISH_REASONS = {
+    "FINISH_REASON_UNSPECIFIED": UNKNOWN,
+    "STOP": STOP,
+    "MAX_TOKENS": LENGTH,
+    "SAFETY": CONTENT_FILTER,
+    "RECITATION": CONTENT_FILTER,
+    "BLOCKLIST": CONTENT_FILTER,
+    "PROHIBITED_CONTENT": CONTENT_FILTER,
+    "SPII": CONTENT_FILTER,
+    "MODEL_ARMOR": CONTENT_FILTER,
+    "IMAGE_SAFETY": CONTENT_FILTER,
+    "IMAGE_PROHIBITED_CONTENT": CONTENT_FILTER,
+    "IMAGE_RECITATION": CONTENT_FILTER,
+    "MALFORMED_FUNCTION_CALL": ERROR,
+    "MALFORMED_RESPONSE": ERROR,
+    "UNEXPECTED_TOOL_CALL": ERROR,
+    "TOO_MANY_TOOL_CALLS": ERROR,
+    "MISSING_THOUGHT_SIGNATURE": ERROR,
+}
+_HOPELESS_REASONS = frozenset({"MISSING_THOUGHT_SIGNATURE"})
+"""Failures that the same request would meet again."""
+
+
+def to_google(request: ModelRequest, model_id: str, provider: str, warnings: list[dict[str, Any]]) -> dict[str, Any]:
+    """The request body; what the API does not offer is left out and named in ``warnings``."""
+    given = (request.provider_options or {}).get(provider) or {}
+    options = {camel(name): value for name, value in given.items()}
+    is_before_3 = _is_before_3(model_id)
+    prompt = GooglePrompt(request.prompt, provider, is_before_3=is_before_3, warnings=warnings)
+    body: dict[str, Any] = {"contents": prompt.contents}
+    _to_tools(body, request, options, is_before_3, warnings)
+    config = _to_settings(request, warnings)
+    if request.response_format is not None:
+        told = _to_response_format(config, request.response_format, bool(request.tools) and is_before_3, warnings)
+        if told:
+            prompt.system.append(told)
+    if prompt.system:
+        _put_system(body, prompt.system, model_id)
+    for name in _BODY_OPTIONS:
+        if name in options:
+            body[name] = options.pop(name)
+    config |= options
+    if config:
+        body["generationConfig"] = config
+    return body
+
+
+def _is_before_3(model_id: str) -> bool:
+    """Whether the model lacks what came with Gemini 3; a name without a number is the newest Gemini's."""
+    version = _VERSION.search(model_id)
+    return int(version[1]) < 3 if version else "gemini-" not in model_id
+
+
+def _put_system(body: dict[str, Any], system: list[str], model_id: str) -> None:
+    parts = [{"text": text} for text in system]
+    if model_id.startswith("gemma-3"):
+        # These models refuse a system instruction.
+        body["contents"][0]["parts"][:0] = parts
+    else:
+        body["systemInstruction"] = {"parts": parts}
+
+
+def _to_tools(
+    body: dict[str, Any],
+    request: ModelRequest,
+    options: dict[str, Any],
+    is_before_3: bool,
+    warnings: list[dict[str, Any]],
+) -> None:
+    """Functions, Google's own tools, and how they may be called."""
+    own = [{camel(tool): {}} if isinstance(tool, str) else tool for tool in options.pop("tools", ())]
+    config: dict[str, Any] = dict(options.pop("toolConfig", {}))
+    tools = [*own]
+    if request.tools:
+        tools.append({"functionDeclarations": [_to_function(tool) for tool in request.tools]})
+        calling = {**_to_calling(request.tool_choice), **config.pop("functionCallingConfig", {})}
+        if calling.pop("streamFunctionCallArguments", None):
+            warnings.append(unsupported("streamFunctionCallArguments", "arguments are read in one piece"))
+        if calling:
+            config["functionCallingConfig"] = calling
+        if own and not is_before_3:
+            # Without it the API refuses the two kinds of tools together.
+            config.setdefault("includeServerSideToolInvocations", True)
+    if tools:
+        body["tools"] = tools
+    if config:
+        body["toolConfig"] = config
+
+
+def _to_function(tool: ToolSpec) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    # A function without parameters has no schema.
+    if tool.input_schema.get("properties") or tool.input_schema.keys() - {"type", "properties", "additionalProperties"}:
+        function["parametersJsonSchema"] = to_gemini_schema(tool.input_schema)
+    return function
+
+
+def _to_calling(choice: ToolChoice | None) -> dict[str, Any]:
+    if choice is None:
+        return {}
+    if isinstance(choice, str):
+        return {"mode": _CALLING_MODES[choice]}
+    return {"mode": "ANY", "allowedFunctionNames": [choice["toolName"]]}
+
+
+def _to_settings(request: ModelRequest, warnings: list[dict[str, Any]]) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    for name, value in request.settings.items():
+        if value is None or name in CLIENT_SETTINGS:
+            continue
+        if name in _SETTINGS:
+            config[_SETTINGS[name]] = value
+        else:
+            warnings.append(unsupported(name, "the server has no such setting"))
+    return config
+
+
+def _to_response_format(
+    config: dict[str, Any], wanted: dict[str, Any], is_taken: bool, warnings: list[dict[str, Any]]
+) -> str | None:
+    """Ask for JSON; returns what has to be said in words, because the API cannot be asked for it.
+
+    Args:
+        config: The generation config.
+        wanted: A request's response format.
+        is_taken: Whether the model can be given either functions or a format, and has functions.
+        warnings: Takes what had to be said in words.
+    """
+    schema = wanted.get("schema")
+    if not is_taken:
+        config["responseMimeType"] = "application/json"
+        if schema is None:
+            return None
+        fitted = to_gemini_schema(schema)
+        if not is_endless(fitted):
+            config["responseJsonSchema"] = fitted
+            return None
+        reason = "the schema refers to itself through what it requires"
+    else:
+        reason = "before Gemini 3 a model takes tools or a format"
+    warnings.append(unsupported("responseFormat", f"{reason}; the model is asked for the JSON in words"))
+    told = "Answer with JSON only, without any text around it"
+    return f"{told}." if schema is None else f"{told}, that fits this JSON Schema:\n{_json_text(schema)}"
+
+
+def _json_text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+class _Blob(msgspec.Struct, rename="camel"):
+    data: str = ""
+    mime_type: str = ""
+
+
+class _FunctionCall(msgspec.Struct):
+    name: str = ""
+    args: dict[str, Any] | None = None
+    id: str | None = None
+
+
+class _Part(msgspec.Struct, rename="camel"):
+    text: str | None = None
+    thought: bool = False
+    thought_signature: str | None = None
+    function_call: _FunctionCall | None = None
+    inline_data: _Blob | None = None
+    file_data: dict[str, Any] | None = None
+    executable_code: dict[str, Any] | None = None
+    code_execution_result: dict[str, Any] | None = None
+    tool_call: dict[str, Any] | None = None
+    tool_response: dict[str, Any] | None = None
+
+
+class _Content(msgspec.Struct):
+    parts: list[_Part] | None = None
+
+
+class _Candidate(msgspec.Struct, rename="camel"):
+    content: _Content | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    index: int = 0
+    safety_ratings: list[Any] | None = None
+    grounding_metadata: dict[str, Any] | None = None
+    url_context_metadata: dict[str, Any] | None = None
+    citation_metadata: dict[str, Any] | None = None
+    logprobs_result: dict[str, Any] | None = None
+
+
+class _Event(msgspec.Struct, rename="camel"):
+    candidates: list[_Candidate] | None = None
+    prompt_feedback: dict[str, Any] | None = None
+    usage_metadata: dict[str, Any] | None = None
+    model_version: str | None = None
+    response_id: str | None = None
+    create_time: str | None = None
+    error: Any = None
+
+
+_decoder = msgspec.json.Decoder(_Event, strict=False)
+
+
+class FromGoogle:
+    """Reads the events of one reply into chunks.
+
+    Args:
+        headers: Reply headers.
+        request: What was asked for.
+        provider: Namespace of provider metadata.
+        url: For errors.
+        hide: Blacks out secrets in what an error quotes.
+    """
+
+    def __init__(
+        self,
+        headers: Mapping[str, str],
+        request: ModelRequest,
+        provider: str,
+        url: str,
+        hide: Callable[[str], str],
+    ) -> None:
+        self._headers = headers
+        self._provider = provider
+        self._url = url
+        self._hide = hide
+        self._has_raw = request.include_raw_chunks
+        self._spans = Spans()
+        self._ids = CallIds(earlier_call_ids(request.prompt))
+        self._tools = FromGoogleTools(provider, self._ids)
+        self._grounding = Grounding()
+        self._has_metadata = False
+        self._has_calls = False
+        self._reason: str | None = None
+        self._message: str | None = None
+        self._usage: dict[str, Any] = {}
+        self._logprobs: list[Any] = []
+        self._facts: dict[str, Any] = {}
+
+    def read(self, data: str) -> list[Chunk]:
+        """The chunks that one event makes.
+
+        Raises:
+            APICallError: The event is an error, or is none that this protocol has.
+        """
+        out: list[Chunk] = []
+        if not data or data == "[DONE]":
+            return out
+        try:
+            event = _decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeError) as problem:
+            raise unreadable_event(self._hide(data), problem, self._headers, self._url) from problem
+        if self._has_raw:
+            out.append(GenericChunk(type="raw", payload=msgspec.json.decode(data)))
+        if event.error:
+            raise self._failure(data)
+        if not self._has_metadata:
+            self._has_metadata = True
+            out.append(self._metadata(event))
+        if event.usage_metadata:
+            self._usage |= event.usage_metadata
+        if event.prompt_feedback:
+            self._facts["promptFeedback"] = event.prompt_feedback
+            self._reason = event.prompt_feedback.get("blockReason") or self._reason
+        for candidate in event.candidates or ():
+            # Only one answer was asked for.
+            if candidate.index == 0:
+                self._read_candidate(candidate, out)
+        return out
+
+    def end(self, rest: str = "") -> list[Chunk]:
+        """The chunks that close the reply.
+
+        Args:
+            rest: Text behind the last event that is none itself: the API breaks off an answer with a bare error.
+
+        Raises:
+            APICallError: The stream ended before the answer did, or the model made a mistake that ended it.
+        """
+        if self._reason is None:
+            raise self._failure(rest) if rest else broken_off(self._headers, self._url)
+        reason = self._finish_reason()
+        if reason == ERROR:
+            raise APICallError(
+                self._message or f"the model's answer ended with {self._reason}",
+                is_retryable=self._reason not in _HOPELESS_REASONS,
+                url=self._url,
+                response_headers=self._headers,
+                code=self._reason,
+            )
+        out: list[Chunk] = []
+        self._spans.close(out)
+        self._grounding.tell(out, self._tools)
+        facts = {**self._facts, **self._grounding.metadata()}
+        outcome = StepOutcome(reason=reason, raw_reason=self._reason, logprobs=self._logprobs or None)
+        out.append(
+            Finish(
+                payload=FinishPayload(
+                    step_result=outcome,
+                    output=StepOutput(usage=_from_usage(self._usage)),
+                    provider_metadata={self._provider: facts} if facts else None,
+                )
+            )
+        )
+        return out
+
+    def _read_candidate(self, candidate: _Candidate, out: list[Chunk]) -> None:
+        if candidate.content is not None:
+            for part in candidate.content.parts or ():
+                self._read_part(part, out)
+        if candidate.grounding_metadata or candidate.url_context_metadata or candidate.citation_metadata:
+            self._grounding.add(
+                candidate.grounding_metadata, candidate.url_context_metadata, candidate.citation_metadata
+            )
+        if candidate.logprobs_result:
+            self._logprobs.extend(candidate.logprobs_result.get("chosenCandidates") or ())
+        if candidate.safety_ratings:
+            self._facts["safetyRatings"] = candidate.safety_ratings
+        if candidate.finish_reason is not None:
+            self._reason = candidate.finish_reason
+            self._message = candidate.finish_message
+            if self._message:
+                self._facts["finishMessage"] = self._message
+
+    def _read_part(self, part: _Part, out: list[Chunk]) -> None:
+        text = part.text
+        if text is not None:
+            if text:
+                if part.thought:
+                    self._spans.reasoning(out, text)
+                else:
+                    self._spans.text(out, text)
+            if part.thought_signature:
+                self._sign(part.thought_signature, out)
+            return
+        self._spans.close(out)
+        if part.function_call is not None:
+            self._read_call(part.function_call, self._signed(part), out)
+        elif part.inline_data is not None:
+            self._read_file(part.inline_data.data, part.inline_data.mime_type, part, out)
+        elif part.file_data is not None:
+            self._read_file(part.file_data.get("fileUri", ""), part.file_data.get("mimeType", ""), part, out)
+        else:
+            fields = {
+                "executableCode": part.executable_code,
+                "codeExecutionResult": part.code_execution_result,
+                "toolCall": part.tool_call,
+                "toolResponse": part.tool_response,
+            }
+            self._tools.read(fields, part.thought_signature, out)
+
+    def _sign(self, signature: str, out: list[Chunk]) -> None:
+        """Put a signature on the span it ends; it must be sent back with that text, and no other."""
+        if not self._spans.is_open:
+            # A part without text, behind a call: kept as reasoning, for a text that is empty would be dropped.
+            self._spans.reasoning(out, "")
+        self._spans.close(out, {self._provider: {"thoughtSignature": signature}})
+
+    def _signed(self, part: _Part) -> dict[str, Any] | None:
+        if part.thought_signature is None:
+            return None
+        return {self._provider: {"thoughtSignature": part.thought_signature}}
+
+    def _read_call(self, call: _FunctionCall, metadata: dict[str, Any] | None, out: list[Chunk]) -> None:
+        """A call comes in one piece; it is shown as if it came in several, as those of other providers do (R5.6)."""
+        self._has_calls = True
+        call_id, name = self._ids.unique(call.id), call.name
+        args = call.args or {}
+        text = _json_text(args)
+        out += (
+            ToolInputStart(payload=ToolInputStartPayload(tool_call_id=call_id, tool_name=name)),
+            ToolInputDelta(payload=ToolInputDeltaPayload(tool_call_id=call_id, tool_name=name, args_text_delta=text)),
+            ToolInputEnd(payload=ToolInputEndPayload(tool_call_id=call_id, provider_metadata=metadata)),
+            ToolCall(
+                payload=ToolCallPayload(tool_call_id=call_id, tool_name=name, args=args, provider_metadata=metadata)
+            ),
+        )
+
+    def _read_file(self, data: str, media_type: str, part: _Part, out: list[Chunk]) -> None:
+        metadata = self._signed(part)
+        if part.thought:
+            thought = ReasoningFilePayload(data=data, mime_type=media_type, provider_metadata=metadata)
+            out.append(ReasoningFile(payload=thought))
+        else:
+            out.append(File(payload=FilePayload(data=data, mime_type=media_type, provider_metadata=metadata)))
+
+    def _metadata(self, event: _Event) -> ResponseMetadata:
+        return ResponseMetadata(
+            payload=ResponseMetadataPayload(
+                id=event.response_id,
+                model_id=event.model_version,
+                timestamp=_time(event.create_time),
+                headers=dict(self._headers),
+            )
+        )
+
+    def _finish_reason(self) -> str:
+        if "blockReason" in self._facts.get("promptFeedback", ()):
+            return CONTENT_FILTER
+        reason = _FINISH_REASONS.get(str(self._reason), OTHER)
+        return TOOL_CALLS if reason == STOP and self._has_calls else reason
+
+    def _failure(self, data: str) -> APICallError:
+        return error_in_stream(self._hide(data), self._headers, self._url)
+
+
+def _from_usage(usage: dict[str, Any]) -> Usage:
+    """Counts in the sense of the other providers: thoughts are output, what tools brought in is input."""
+    answer, thoughts = usage.get("candidatesTokenCount"), usage.get("thoughtsTokenCount")
+    prompt, tools = usage.get("promptTokenCount"), usage.get("toolUsePromptTokenCount")
+    return Usage(
+        input_tokens=None if prompt is None else prompt + (tools or 0),
+        output_tokens=None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0),
+        total_tokens=usage.get("totalTokenCount"),
+        reasoning_tokens=thoughts,
+        cached_input_tokens=usage.get("cachedContentTokenCount"),
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None

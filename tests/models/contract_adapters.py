@@ -1,0 +1,415 @@
+"""The adapters of the contract, each with answers recorded in its provider's wire form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx2
+
+from interlock.chunks import CONTENT_FILTER, STOP, TOOL_CALLS
+from interlock.errors import APICallError
+from interlock.models import (
+    AnthropicModel,
+    GoogleModel,
+    LanguageModel,
+    ModelRequest,
+    OpenAIChatModel,
+    OpenAIResponsesModel,
+)
+from interlock.testing import ScriptedModel, finish, reasoning, text, tool_call, wait_for
+from tests.models import anthropic_server, wire
+
+FIXTURES = Path(__file__).parent / "fixtures"
+SECRET = "sk-contract-secret"
+PAUSE_S = 7.0
+"""What a 429 asks for."""
+
+
+@dataclass
+class Said:
+    """What an answer says."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    reason: str = STOP
+    usage: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Played:
+    """A model that is about to give one answer."""
+
+    model: LanguageModel
+    sent: Callable[[], str]
+    """The request, as text."""
+    is_closed: Callable[[], bool]
+    """Whether the reply was let go."""
+
+
+class Adapter(Protocol):
+    """One column of the contract."""
+
+    name: str
+    not_offered: frozenset[str]
+    expected: dict[str, Said]
+    """Capability → what its recorded answer says."""
+
+    def play(self, capability: str) -> Played:
+        """A model that gives the answer recorded for the capability."""
+        ...
+
+    def refuse(self, status: int) -> Played:
+        """A model that is refused."""
+        ...
+
+    def hold(self) -> Played:
+        """A model that begins an answer, and then is silent."""
+        ...
+
+    def pieces(self, capability: str) -> bytes:
+        """The bytes of the answer."""
+        ...
+
+    def play_pieces(self, pieces: Sequence[bytes]) -> Played:
+        """A model whose answer comes in these packets."""
+        ...
+
+
+class HttpAdapter:
+    """An adapter whose provider is spoken to over HTTP.
+
+    Args:
+        name: Column and folder of fixtures.
+        make: Makes the model that sends through a client.
+        expected: What the recorded answers say.
+        answers: Capability → name of a fixture, or the answer itself.
+        refusal: The body of a refusal, with this status and message.
+        surprise: An event that the protocol does not know.
+        not_offered: Capabilities that the provider has not.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[httpx2.AsyncClient], LanguageModel],
+        *,
+        expected: dict[str, Said],
+        answers: Mapping[str, str | bytes],
+        refusal: Callable[[int, str], Any],
+        surprise: bytes,
+        not_offered: frozenset[str] = frozenset(),
+    ) -> None:
+        self.name = name
+        self.expected = expected
+        self.not_offered = not_offered
+        self._make = make
+        self._answers = answers
+        self._refusal = refusal
+        self._surprise = surprise
+
+    def play(self, capability: str) -> Played:
+        return self.play_pieces([self.pieces(capability)])
+
+    def pieces(self, capability: str) -> bytes:
+        if capability == "unknown event":
+            return self._with_surprise(self.pieces("streamed text"))
+        answer = self._answers.get(capability) or self._answers["streamed text"]
+        return answer if isinstance(answer, bytes) else (FIXTURES / self.name / f"{answer}.sse").read_bytes()
+
+    def play_pieces(self, pieces: Sequence[bytes]) -> Played:
+        return self._serve(200, {"content-type": "text/event-stream"}, _Body(pieces))
+
+    def refuse(self, status: int) -> Played:
+        headers = {"content-type": "application/json", **({"retry-after": f"{PAUSE_S:g}"} if status == 429 else {})}
+        body = json.dumps(self._refusal(status, f"no: {SECRET}")).encode()
+        return self._serve(status, headers, _Body([body]))
+
+    def hold(self) -> Played:
+        data = self.pieces("streamed text")
+        return self._serve(
+            200, {"content-type": "text/event-stream"}, _Body([data[: len(data) * 3 // 4]], is_held=True)
+        )
+
+    def _serve(self, status: int, headers: dict[str, str], body: _Body) -> Played:
+        sent: list[httpx2.Request] = []
+
+        def reply(request: httpx2.Request) -> httpx2.Response:
+            sent.append(request)
+            return httpx2.Response(status, headers=headers, stream=body)
+
+        model = self._make(httpx2.AsyncClient(transport=httpx2.MockTransport(reply)))
+        return Played(model, lambda: sent[-1].content.decode(), lambda: body.is_closed)
+
+    def _with_surprise(self, data: bytes) -> bytes:
+        border = re.search(rb"\r?\n\r?\n", data)
+        assert border is not None
+        return data[: border.end()] + self._surprise + data[border.end() :]
+
+
+class _Body(wire.Pieces):
+    """A body that may stay open after its last piece."""
+
+    def __init__(self, pieces: Sequence[bytes], *, is_held: bool = False) -> None:
+        super().__init__(pieces)
+        self._is_held = is_held
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in super().__aiter__():
+            yield piece
+        if self._is_held:
+            await asyncio.Event().wait()
+
+
+SCRIPT: dict[str, tuple[Said, list[Any]]] = {
+    "streamed text": (Said("Grüße 🌦"), [text("Grüße ", "🌦")]),
+    "tool call": (
+        Said(calls=[("get_weather", {"city": "Oslo"})], reason=TOOL_CALLS),
+        [tool_call("get_weather", {"city": "Oslo"})],
+    ),
+    "parallel tool calls": (
+        Said(calls=[("get_weather", {"city": "Oslo"}), ("now", {})], reason=TOOL_CALLS),
+        [tool_call("get_weather", {"city": "Oslo"}), tool_call("now")],
+    ),
+    "reasoning": (Said("Bergen.", "The rivers first."), [reasoning("The rivers ", "first."), text("Bergen.")]),
+    "content filter": (Said("First you ", reason=CONTENT_FILTER), [text("First you "), finish(CONTENT_FILTER)]),
+    "usage": (
+        Said("Yes.", usage={"inputTokens": 7, "outputTokens": 2, "totalTokens": 9}),
+        [text("Yes."), finish(STOP, 7, 2)],
+    ),
+    "structured output": (Said('{"city":"Oslo"}'), [text('{"city":', '"Oslo"}')]),
+    "error inside the stream": (Said("Par"), ["Par", APICallError("overloaded", is_retryable=True)]),
+}
+
+
+class ScriptedAdapter:
+    """The model that tests are written with, which has no wire."""
+
+    def __init__(self) -> None:
+        self.name = "scripted"
+        self.not_offered = frozenset(
+            {
+                *("missing call ids", "truncated stream", "odd chunk borders", "cut multi-byte characters"),
+                *("unknown event", "unsupported setting"),
+            }
+        )
+        self.expected = {capability: said for capability, (said, _) in SCRIPT.items()}
+
+    def play(self, capability: str) -> Played:
+        _, turn = SCRIPT.get(capability) or SCRIPT["streamed text"]
+        return self._play(turn)
+
+    def refuse(self, status: int) -> Played:
+        return self._play(APICallError("no: ***", status_code=status, retry_after_s=PAUSE_S if status == 429 else None))
+
+    def hold(self) -> Played:
+        return self._play(["Grüße", wait_for(asyncio.Event())])
+
+    def pieces(self, capability: str) -> bytes:
+        raise AssertionError("a scripted model has no wire")
+
+    def play_pieces(self, pieces: Sequence[bytes]) -> Played:
+        raise AssertionError("a scripted model has no wire")
+
+    def _play(self, turn: Any) -> Played:
+        model = ScriptedModel([turn])
+        return Played(model, lambda: json.dumps(_asked(model.requests[-1])), lambda: model.open_streams == 0)
+
+
+def _asked(request: ModelRequest) -> Any:
+    return {"prompt": request.prompt, "format": request.response_format}
+
+
+def _without_ids(name: str, fixture: str, pattern: bytes) -> bytes:
+    """A recorded answer with the ids of its calls taken out."""
+    data, count = re.subn(pattern, rb"\1", (FIXTURES / name / f"{fixture}.sse").read_bytes())
+    assert count, f"{name}/{fixture} has no ids like {pattern!r}"
+    return data
+
+
+def _openai_refusal(status: int, message: str) -> Any:
+    return {"error": {"message": message, "type": "some_error", "param": None, "code": None}}
+
+
+TEXT_BLOCK = {"type": "text", "text": ""}
+
+OPENAI_CHAT = HttpAdapter(
+    "openai_chat",
+    lambda client: OpenAIChatModel("gpt-5", api_key=SECRET, client=client),
+    answers={
+        "streamed text": "text",
+        "tool call": "tool",
+        "parallel tool calls": "parallel_tools",
+        "missing call ids": _without_ids("openai_chat", "parallel_tools", rb'("id":")call_[^"]*'),
+        "reasoning": "deepseek_reasoner",
+        "content filter": "content_filter",
+        "usage": "text",
+        "structured output": "structured",
+        "error inside the stream": "error_in_stream",
+        "truncated stream": "truncated",
+    },
+    expected={
+        "streamed text": Said("Grüße, 世界 👋🏽\n\u2028bye."),
+        "tool call": Said(calls=[("get_weather", {"city": "Tromsø ❄️"})], reason=TOOL_CALLS),
+        "parallel tool calls": Said(
+            "Let me see.",
+            calls=[("get_weather", {"city": "Oslo"}), ("get_weather", {"city": "Rome"}), ("now", {})],
+            reason=TOOL_CALLS,
+        ),
+        "reasoning": Said("Hello.", "The user greets."),
+        "content filter": Said("Well", reason=CONTENT_FILTER),
+        "usage": Said(
+            "Grüße, 世界 👋🏽\n\u2028bye.",
+            usage={
+                "inputTokens": 21,
+                "outputTokens": 9,
+                "totalTokens": 30,
+                "reasoningTokens": 0,
+                "cachedInputTokens": 16,
+            },
+        ),
+        "structured output": Said('{"city":"Århus"}'),
+        "error inside the stream": Said("Par"),
+    },
+    refusal=_openai_refusal,
+    surprise=b'data: {"object":"chat.completion.surprise","surprise":{"a":1}}\n\n',
+)
+
+OPENAI_RESPONSES = HttpAdapter(
+    "openai_responses",
+    lambda client: OpenAIResponsesModel("gpt-5", api_key=SECRET, client=client),
+    answers={
+        "streamed text": "text",
+        "tool call": "reasoning_tool",
+        "parallel tool calls": "parallel_tools",
+        "missing call ids": _without_ids("openai_responses", "parallel_tools", rb'("call_id":")call_[^"]*'),
+        "reasoning": "raw_reasoning",
+        "content filter": "refusal",
+        "usage": "text",
+        "structured output": "structured",
+        "error inside the stream": "failed",
+        "truncated stream": "truncated",
+    },
+    expected={
+        "streamed text": Said("Grüße, 世界 👋🏽 from\n\u2028the other side."),
+        "tool call": Said(
+            reasoning="**Looking up** the weather.Oslo is in Norway.",
+            calls=[("get_weather", {"city": "Tromsø ❄️"})],
+            reason=TOOL_CALLS,
+        ),
+        "parallel tool calls": Said(
+            calls=[("get_weather", {"city": "Oslo"}), ("get_weather", {"city": "Rome"}), ("now", {})],
+            reason=TOOL_CALLS,
+        ),
+        "reasoning": Said("Hello.", "The user greets me."),
+        "content filter": Said("I'm sorry, I can't help with that.", reason=CONTENT_FILTER),
+        "usage": Said(
+            "Grüße, 世界 👋🏽 from\n\u2028the other side.",
+            usage={
+                "inputTokens": 31,
+                "outputTokens": 14,
+                "totalTokens": 45,
+                "reasoningTokens": 0,
+                "cachedInputTokens": 16,
+            },
+        ),
+        "structured output": Said('{"city":"Århus","inhabitants":null}'),
+        "error inside the stream": Said("Partial."),
+    },
+    refusal=_openai_refusal,
+    surprise=b'event: response.surprise\ndata: {"type":"response.surprise","sequence_number":1,"delta":{"a":1}}\n\n',
+)
+
+ANTHROPIC = HttpAdapter(
+    "anthropic",
+    lambda client: AnthropicModel("claude-sonnet-5-5", api_key=SECRET, client=client),
+    answers={
+        "streamed text": "text",
+        "tool call": "thinking",
+        "parallel tool calls": "parallel_tools",
+        "missing call ids": _without_ids("anthropic", "parallel_tools", rb'("id":")toolu_[^"]*'),
+        "reasoning": "thinking",
+        "content filter": "refusal",
+        "usage": "cached",
+        "structured output": anthropic_server.answer(
+            anthropic_server.block(0, TEXT_BLOCK, {"type": "text_delta", "text": '{"city":"Århus"}'})
+        ),
+        "error inside the stream": "overloaded",
+        "truncated stream": "truncated",
+    },
+    expected={
+        "streamed text": Said("Hello, Zürich 🏔️"),
+        "tool call": Said(
+            reasoning="The user asks for the weather.", calls=[("get_weather", {"city": "Oslo"})], reason=TOOL_CALLS
+        ),
+        "parallel tool calls": Said(
+            "I look at both.",
+            calls=[("get_weather", {"city": "Zürich", "unit": "c"}), ("get_time", {})],
+            reason=TOOL_CALLS,
+        ),
+        "reasoning": Said(
+            reasoning="The user asks for the weather.", calls=[("get_weather", {"city": "Oslo"})], reason=TOOL_CALLS
+        ),
+        "content filter": Said("That I", reason=CONTENT_FILTER),
+        "usage": Said(
+            "Yes.",
+            usage={"inputTokens": 2176, "outputTokens": 4, "totalTokens": 2180, "cachedInputTokens": 2048},
+        ),
+        "structured output": Said('{"city":"Århus"}'),
+        "error inside the stream": Said("Par"),
+    },
+    refusal=lambda status, message: {"type": "error", "error": {"type": "some_error", "message": message}},
+    surprise=b'event: surprise\ndata: {"type":"surprise","a":1}\n\n',
+)
+
+GOOGLE = HttpAdapter(
+    "google",
+    lambda client: GoogleModel("gemini-3-flash", api_key=SECRET, client=client),
+    answers={
+        "streamed text": "text",
+        "tool call": "tools",
+        "parallel tool calls": "parallel_tools",
+        "missing call ids": "missing_ids",
+        "reasoning": "reasoning",
+        "content filter": "safety",
+        "usage": "usage",
+        "structured output": "structured",
+        "error inside the stream": "error_in_stream",
+        "truncated stream": "truncated",
+    },
+    expected={
+        "streamed text": Said("Grüße aus Oslo 🌦, 日本"),
+        "tool call": Said("Let me see.", calls=[("get_weather", {"city": "Oslo", "days": 2})], reason=TOOL_CALLS),
+        "parallel tool calls": Said(
+            calls=[("get_weather", {"city": "Oslo"}), ("get_weather", {"city": "Rome"}), ("get_time", {})],
+            reason=TOOL_CALLS,
+        ),
+        "missing call ids": Said(
+            calls=[("get_weather", {"city": "Oslo"}), ("get_weather", {"city": "Rome"})], reason=TOOL_CALLS
+        ),
+        "reasoning": Said("It is Bergen.", "**Weighing it**\n\nThe rivers first. Then the sea."),
+        "content filter": Said("First you ", reason=CONTENT_FILTER),
+        "usage": Said(
+            "Yes.",
+            usage={
+                "inputTokens": 2130,
+                "outputTokens": 66,
+                "totalTokens": 2196,
+                "reasoningTokens": 64,
+                "cachedInputTokens": 2048,
+            },
+        ),
+        "structured output": Said('{"city": "Oslo", "mild": true}'),
+        "error inside the stream": Said("Par"),
+    },
+    refusal=lambda status, message: {"error": {"code": status, "message": message, "status": "SOME_ERROR"}},
+    surprise=b'data: {"surprise": {"a": 1}}\r\n\r\n',
+)
+
+ADAPTERS: list[Adapter] = [ANTHROPIC, GOOGLE, OPENAI_CHAT, OPENAI_RESPONSES, ScriptedAdapter()]

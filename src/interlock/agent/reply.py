@@ -487,8 +487,7 @@ class Reply:
             return
         state.message_id = message.id
         if not self._own_parts:
-            held = message.content.parts
-            self.base_parts = next((place for place, part in enumerate(held) if part is parts[0]), len(held))
+            self.base_parts = _last_place(message.content.parts, parts[0])
         self._own_parts += parts
 
     def complete(self) -> StepResult:
@@ -550,6 +549,14 @@ class Reply:
                 data["payload"].pop("request", None)
             chunks.append(CachedStepChunk(type=data["type"], payload=copy_json(data.get("payload"))))
         return chunks
+
+
+def _last_place(parts: list[Part], wanted: Part) -> int:
+    """Where a part is, sought from the end; behind all if it was folded into another one."""
+    for place in range(len(parts) - 1, -1, -1):
+        if parts[place] is wanted:
+            return place
+    return len(parts)
 
 
 def _no_span(text: str) -> None:

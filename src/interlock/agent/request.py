@@ -113,6 +113,8 @@ def _usable_tools(stage: StepStage) -> dict[str, Tool]:
 
 async def _prompt(run: Run, model: LanguageModel) -> list[dict[str, Any]]:
     prompt = run.state.message_list.prompt_for_model()
+    if not run.state.message_list.has_sent_files:
+        return prompt
     try:
         return await download_assets(prompt, getattr(model, "supported_urls", None))
     except Exception as error:

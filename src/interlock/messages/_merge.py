@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from interlock.messages._part_index import PartIndex
 from interlock.messages.parts import Message, Part, StepStartPart, ToolInvocationPart
 from interlock.messages.text import texts_of, well_formed_data
 
@@ -32,7 +33,7 @@ def merge_message(target: Message, incoming: Message) -> None:
             if isinstance(part, ToolInvocationPart) and isinstance(update, ToolInvocationPart):
                 update_invocation(part, update)
         parts = parts[known:]
-    fold_parts(content.parts, parts)
+    fold_parts(PartIndex(content.parts), parts)
     texts = texts_of(addition.parts)
     if addition.content is not None or texts:
         content.content = addition.content if addition.content is not None else texts[-1]
@@ -46,8 +47,8 @@ def merge_message(target: Message, incoming: Message) -> None:
             mirror_invocation(target, part)
 
 
-def fold_parts(parts: list[Part], incoming: Sequence[Part]) -> list[ToolInvocationPart]:
-    """Append ``incoming`` in order; a tool call that ``parts`` has is updated in place instead (R3.18).
+def fold_parts(index: PartIndex, incoming: Sequence[Part]) -> list[ToolInvocationPart]:
+    """Append ``incoming`` to the parts that are indexed; a tool call that they have is updated in place (R3.18).
 
     Returns:
         The calls that were updated.
@@ -55,12 +56,12 @@ def fold_parts(parts: list[Part], incoming: Sequence[Part]) -> list[ToolInvocati
     updated: list[ToolInvocationPart] = []
     for part in incoming:
         if isinstance(part, ToolInvocationPart):
-            known = find_call(parts, part.tool_invocation.tool_call_id)
+            known = index.find(part.tool_invocation.tool_call_id)
             if known is not None and not _is_another_call(known, part):
                 update_invocation(known, part)
                 updated.append(known)
                 continue
-        append_part(parts, part)
+        append_part(index.parts, part)
     return updated
 
 

@@ -33,13 +33,13 @@ def append_response(
     if attempt is not None:
         if message is not latest:
             attempt.made.add(message.id)
-        attempt.remember(message, timeline.source_of(message))
+        attempt.remember(message, timeline)
     if attempt is None or not attempt.has_opened:
         _open_step(timeline, attempt, message, parts, model)
     timeline.set_source(message, "response")
     if attempt is not None:
         attempt.has_opened = True
-    for call in fold_parts(content.parts, parts):
+    for call in fold_parts(timeline.index_of(message), parts):
         timeline.touch_part(message, call)
     texts = [part.text for part in parts if part.__class__ is TextPart and part.type == "text"]
     if texts:
@@ -55,7 +55,7 @@ def append_data_part(timeline: Timeline, attempt: Attempt | None, part: DataPart
     if attempt is not None:
         if known is None:
             attempt.made.add(message.id)
-        attempt.remember(message, source)
+        attempt.remember(message, timeline)
     timeline.append_part(message, part)
     if source == "memory":
         # What nobody saves again would be lost.
@@ -99,8 +99,7 @@ def _open_step(
     # Data that was written while the reply was streamed is there already, and belongs to the new step.
     size = len(held) if attempt is None else attempt.size_of(message)
     if size and held[size - 1].type != "step-start" and parts[0].type != "step-start":
-        timeline.touch(message, size - 1)
-        held.insert(size, StepStartPart(model=model))
+        timeline.insert_part(message, size, StepStartPart(model=model))
 
 
 def _mend(part: Part) -> None:

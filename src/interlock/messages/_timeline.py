@@ -10,6 +10,7 @@ from operator import attrgetter, le
 from typing import Literal
 
 from interlock._ids import new_id
+from interlock.messages._part_index import PartIndex
 from interlock.messages.parts import Message, Part
 
 Source = Literal["input", "response", "memory", "context"]
@@ -40,6 +41,7 @@ class Timeline:
         "_change",
         "_dated",
         "_former",
+        "_index",
         "_members",
         "generate_id",
         "is_exposed",
@@ -64,6 +66,7 @@ class Timeline:
         self._members: dict[Source, dict[int, Message]] = {source: {} for source in SOURCES}
         self._former: dict[str, Source] = {}
         self._change: Change = _NO_CHANGE
+        self._index: PartIndex | None = None
         self.revision = 0
         """Changes so far that were made through the list."""
         self._dated: list[Message] = []
@@ -115,6 +118,13 @@ class Timeline:
             if items[position] is message:
                 return position
         return -1
+
+    def index_of(self, message: Message) -> PartIndex:
+        """An index of the message's parts, for now; the last one is kept while only the list can change messages."""
+        index, parts = self._index, message.content.parts
+        if index is None or index.parts is not parts or self.is_exposed:
+            index = self._index = PartIndex(parts)
+        return index
 
     def take_change(self) -> Change:
         """From where on the list changed since this was last asked."""
@@ -168,7 +178,7 @@ class Timeline:
 
         A closer look is needed for anything but new, dated, sorted user and assistant messages that merge with nothing.
         """
-        if not batch or set(map(type, batch)) != {Message} or self.orphans:
+        if set(map(type, batch)) != {Message} or self.orphans:
             return False
         roles = [message.role for message in batch]
         if not _MESSAGE_ROLES.issuperset(roles) or (merge and source != "memory" and self._may_merge(roles)):
@@ -276,6 +286,22 @@ class Timeline:
             self._note(0, 0)
         if list(map(self._by_id.get, [message.id for message in items])) != items:
             self._by_id = {message.id: message for message in items}
+
+    def drop_index(self) -> None:
+        """Read parts again: they changed in another way than an index can follow."""
+        self._index = None
+
+    def insert_part(self, message: Message, position: int, part: Part) -> None:
+        """Insert a part into a message of the list, and note the change."""
+        self.touch(message, max(0, position - 1))
+        message.content.parts.insert(position, part)
+        self.drop_index()
+
+    def cut_parts(self, message: Message, position: int) -> None:
+        """Remove a message's parts from a position on, and note the change."""
+        self.touch(message, max(0, position - 1))
+        del message.content.parts[position:]
+        self.drop_index()
 
     def append_part(self, message: Message, part: Part) -> None:
         """Append one part to a message of the list, and note the change."""

@@ -294,8 +294,10 @@ class Timeline:
     def insert_part(self, message: Message, position: int, part: Part) -> None:
         """Insert a part into a message of the list, and note the change."""
         self.touch(message, max(0, position - 1))
-        message.content.parts.insert(position, part)
-        self.drop_index()
+        parts = message.content.parts
+        if position < len(parts):
+            self.drop_index()
+        parts.insert(position, part)
 
     def cut_parts(self, message: Message, position: int) -> None:
         """Remove a message's parts from a position on, and note the change."""

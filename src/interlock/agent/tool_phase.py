@@ -415,9 +415,11 @@ async def screen_result(
     processors = run.pipeline.get("process_tool_result")
     if not processors:
         return Screened(result)
-    part = run.state.message_list.find_tool_invocation(invocation.tool_call_id)
+    message_list = run.state.message_list
+    part = message_list.peek_tool_invocation(invocation.tool_call_id)
     if part is not None and not part.tool_invocation.is_pending:
         # What a hook of an earlier call, or a preliminary result, left there gives way to this result (R10.9).
+        message_list.expose()
         part.tool_invocation.state = "call"
         part.tool_invocation.result = part.tool_invocation.error_text = None
     stage = ToolResultStage(
@@ -427,7 +429,7 @@ async def screen_result(
         result=result,
         provider_executed=provider_executed,
         current=current,
-        message_list=run.state.message_list,
+        message_list=message_list,
     )
     await run_hook(TOOL_RESULT, processors, run.scope, stage)
     return Screened(stage.result, stage.error_text) if stage.is_known else None

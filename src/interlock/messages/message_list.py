@@ -164,11 +164,15 @@ class MessageList:
 
     def find_tool_invocation(self, tool_call_id: str) -> ToolInvocationPart | None:
         """The newest call with that id, live."""
+        part = self.peek_tool_invocation(tool_call_id)
+        if part is not None:
+            self._timeline.is_exposed = True
+        return part
+
+    def peek_tool_invocation(self, tool_call_id: str) -> ToolInvocationPart | None:
+        """``find_tool_invocation`` for reading only."""
         found = find_owner(self._timeline, tool_call_id)
-        if found is None:
-            return None
-        self._timeline.is_exposed = True
-        return found[1]
+        return None if found is None else found[1]
 
     def update_tool_invocation(
         self, part: ToolInvocationPart | Mapping[str, Any], metadata: Mapping[str, Any] | None = None

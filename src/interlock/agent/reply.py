@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from types import AsyncGeneratorType
 from typing import Any
 
 from interlock._json import copy_json
@@ -128,7 +129,7 @@ class Reply:
         """Parts of this reply that are in the response message."""
         self._calls: CallReader | None = None
         self._finish: Finish | None = None
-        self._kept: list[Chunk] | None = [] if run.pipeline.has("process_llm_response") else None
+        self._kept: list[Chunk] | None = [] if run.pipeline.by_hook["process_llm_response"] else None
         """The chunks that survived, for ``process_llm_response``."""
         self._metadata: dict[str, Any] = {}
         """What the provider says about its reply."""
@@ -228,6 +229,10 @@ class Reply:
                 else:
                     chunk = await read()
             except StopAsyncIteration:
+                self._reader = None
+                if self._source.__class__ is AsyncGeneratorType:
+                    # What has come to its end need not be closed.
+                    self._source = None
                 return
             except (Interrupted, TripWire):
                 raise

@@ -58,7 +58,7 @@ class AgentStream:
         self._chunks: list[Chunk] = []
         self._is_done = False
         self._is_pulling = False
-        self._lock: asyncio.Lock | None = None
+        self._is_preparing = False
         self._changed: asyncio.Event | None = None
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -80,15 +80,20 @@ class AgentStream:
 
     async def _ready(self) -> Self:
         """Prepare the run, once: memory is loaded and ``process_input`` is done afterwards (R12.17)."""
-        if self._run is None:
-            if self._lock is None:
-                self._lock = asyncio.Lock()
-            async with self._lock:
-                if self._run is None:
-                    run = await self._prepare()
-                    self._source = RunLoop(run).chunks()
-                    run.scope.is_waiting = self._is_running
-                    self._run = run
+        while self._run is None:
+            if self._is_preparing:
+                await self._wait()
+                continue
+            self._is_preparing = True
+            try:
+                run = await self._prepare()
+                self._source = RunLoop(run).chunks()
+                run.scope.is_waiting = self._is_running
+                self._run = run
+            finally:
+                self._is_preparing = False
+                if self._changed is not None:
+                    self._changed.set()
         return self
 
     def _is_running(self) -> bool:
@@ -182,7 +187,7 @@ class AgentStream:
                 self._changed.set()
 
     async def _wait(self) -> None:
-        """Wait until the reader that is pulling has a chunk, or the end."""
+        """Wait until the reader that is preparing or pulling the run has done so."""
         if self._changed is None:
             self._changed = asyncio.Event()
         self._changed.clear()

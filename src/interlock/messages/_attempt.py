@@ -47,7 +47,7 @@ class Attempt:
         for message in timeline.of_source("response"):
             attempt.remember(message, timeline)
         newest = timeline.newest
-        if newest is not None and newest.role == "assistant":
+        if newest is not None and newest.role == "assistant" and newest.id not in attempt._before:
             attempt.remember(newest, timeline)
         return attempt
 

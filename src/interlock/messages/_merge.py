@@ -15,11 +15,19 @@ _NO_ARGS: tuple[Any, ...] = (None, {}, "")
 def can_merge(latest: Message, incoming: Message) -> bool:
     """Whether ``incoming`` is folded into ``latest``, the last message of the list (R3.17)."""
     return (
-        latest.role == incoming.role == "assistant"
-        and latest.thread_id == incoming.thread_id
-        and not _is_sealed(latest)
-        and (latest.id == incoming.id or not _is_data_only(latest))
+        incoming.role == "assistant"
+        and can_grow(latest, incoming.id, incoming.thread_id)
         and (incoming.created_at is None or latest.created_at is None or incoming.created_at >= latest.created_at)
+    )
+
+
+def can_grow(latest: Message, message_id: str, thread_id: str | None) -> bool:
+    """Whether an assistant message of that id and thread that comes now is folded into ``latest`` (R3.17)."""
+    return (
+        latest.role == "assistant"
+        and latest.thread_id == thread_id
+        and not _is_sealed(latest)
+        and (latest.id == message_id or not _is_data_only(latest))
     )
 
 
@@ -164,7 +172,9 @@ def _calls(message: Message, *, pending: bool) -> Iterator[ToolInvocationPart]:
 
 
 def _is_sealed(message: Message) -> bool:
-    notes = (message.content.metadata or {}).get("mastra")
+    if not message.content.metadata:
+        return False
+    notes = message.content.metadata.get("mastra")
     return isinstance(notes, dict) and notes.get("sealed") is True
 
 

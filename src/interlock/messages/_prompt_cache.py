@@ -100,7 +100,7 @@ class PromptCache:
             while True:
                 stop = size if size <= 1 else _end_of_step(message, start, size)
                 if not self.has_files and not (size == 1 and parts[0].__class__ is TextPart):
-                    self.has_files = any(part.type == "file" for part in parts[start:stop])
+                    self.has_files = "file" in [part.type for part in parts[start:stop]]
                 is_whole = start == 0 and stop == size
                 prompt += prompt_of(message) if is_whole else prompt_of(message, start, stop)
                 if self._is_sealed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interlock.messages._attempt import Attempt
-from interlock.messages._merge import can_merge, fold_parts
+from interlock.messages._merge import can_grow, fold_parts
 from interlock.messages._timeline import Timeline
 from interlock.messages.parts import (
     DataPart,
@@ -68,12 +68,12 @@ def append_data_part(timeline: Timeline, attempt: Attempt | None, part: DataPart
 def _target(timeline: Timeline, message_id: str) -> Message:
     """The last message if a response may be folded into it, else a new one."""
     latest = timeline.newest
-    if latest is not None and latest.role == "assistant":
-        incoming = Message(
-            role="assistant", content=MessageContent(parts=[]), id=message_id, thread_id=timeline.thread_id
-        )
-        if can_merge(latest, incoming) and timeline.source_of(latest) != "context":
-            return latest
+    if (
+        latest is not None
+        and can_grow(latest, message_id, timeline.thread_id)
+        and timeline.source_of(latest) != "context"
+    ):
+        return latest
     return _new_response(timeline, message_id)
 
 

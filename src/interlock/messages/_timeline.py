@@ -236,6 +236,8 @@ class Timeline:
 
     def set_source(self, message: Message, source: Source) -> None:
         """Move a message to another source."""
+        if id(message) in self._members[source]:
+            return
         for members in self._members.values():
             members.pop(id(message), None)
         self._members[source][id(message)] = message
@@ -263,7 +265,9 @@ class Timeline:
 
     def touch(self, message: Message, part: int = 0) -> None:
         """Note that a message changed from a part on."""
-        self._note(self.position(message), part)
+        items = self.items
+        is_newest = bool(items) and items[-1] is message
+        self._note(len(items) - 1 if is_newest else self.position(message), part)
 
     def touch_part(self, message: Message, part: Part) -> None:
         """Note that this part of a message changed."""
@@ -336,7 +340,9 @@ class Timeline:
             del self._by_id[message.id]
 
     def _note(self, position: int, part: int) -> None:
-        self._change = min(self._change, (position, part))
+        change = (position, part)
+        if change < self._change:
+            self._change = change
         self.revision += 1
 
 

@@ -211,6 +211,7 @@ class Reply:
         """The hot loop: every chunk of the provider's stream."""
         run, scope, chain, assembler = self._run, self._run.scope, self._run.chain, self.assembler
         run_id, kept, on_chunk = run.state.run_id, self._kept, run.callbacks.get("on_chunk")
+        is_watched = kept is not None or on_chunk is not None
         assert self._source is not None
         read = self._source.__anext__
         partial = None if run.structured_output is None or run.structured_output.model else PartialObject()
@@ -243,11 +244,12 @@ class Reply:
             if scope.is_aborted:
                 raise Interrupted
             kind = chunk.__class__
-            if partial is not None and kind is TextDelta:
-                for other in await self._accept_json(chunk, partial):
-                    yield other
-                continue
-            if kind not in _SPANS:
+            if kind is TextDelta:
+                if partial is not None:
+                    for other in await self._accept_json(chunk, partial):
+                        yield other
+                    continue
+            elif kind not in _SPANS:
                 span_id = None
                 if kind is Finish:
                     self._take_finish(chunk)  # type: ignore[arg-type]  # checked by its class
@@ -286,9 +288,9 @@ class Reply:
             else:
                 span_id = None
                 assembler.record(chunk)
-            if kept is not None:
-                kept.append(chunk)
-            if on_chunk is not None:
+            if is_watched:
+                if kept is not None:
+                    kept.append(chunk)
                 await self._tell_chunk(chunk)
             yield chunk
 

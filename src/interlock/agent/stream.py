@@ -146,27 +146,28 @@ class AgentStream:
         await self._ready()
         run, read, chunks, position = self._run, self._source.__anext__, self._chunks, 0
         assert run is not None
-        loop = asyncio.get_running_loop()
+        scope, loop, current_task = run.scope, asyncio.get_running_loop(), asyncio.current_task
         while True:
-            if position < len(chunks):
-                yield chunks[position]
-                position += 1
-            elif self._is_done:
-                return
-            elif self._is_pulling:
-                await self._wait()
-            else:
+            if position == len(chunks):
+                if self._is_done:
+                    return
+                if self._is_pulling:
+                    await self._wait()
+                    continue
                 # ``_pull`` in line: a coroutine a chunk would be the largest cost of reading a stream.
                 self._is_pulling = True
-                run.scope.driver = asyncio.current_task(loop)
+                scope.driver = current_task(loop)
                 try:
                     chunks.append(await read())
                 except BaseException as error:
                     self._stopped(error)
+                    continue
                 finally:
                     self._is_pulling = False
                     if self._changed is not None:
                         self._changed.set()
+            yield chunks[position]
+            position += 1
 
     async def _pull(self) -> None:
         """Advance the run by one chunk, or wait for the reader that is doing so."""

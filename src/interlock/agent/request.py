@@ -142,7 +142,7 @@ def _request(run: Run, stage: StepStage, call: PreparedCall) -> ModelRequest:
         settings=settings,  # type: ignore[arg-type]  # unknown settings reach the adapter, which warns about them
         provider_options=stage.provider_options,
         response_format=None if stage.structured_output is None else _format(stage),
-        headers=_headers(settings.get("headers"), call.entry.headers),
+        headers=_headers(settings.get("headers"), call.entry.headers) if settings or call.entry.headers else None,
         include_raw_chunks=run.include_raw_chunks,
         abort_signal=run.scope._signal,
     )

@@ -29,13 +29,12 @@ def append_response(
     latest = timeline.newest
     message = _target(timeline, message_id)
     content = message.content
-    timeline.touch(message, max(0, len(content.parts) - 1))
     if attempt is not None:
         if message is not latest:
             attempt.made.add(message.id)
         attempt.remember(message, timeline)
-    if attempt is None or not attempt.has_opened:
-        _open_step(timeline, attempt, message, parts, model)
+    if (attempt is not None and attempt.has_opened) or not _open_step(timeline, attempt, message, parts, model):
+        timeline.touch(message, max(0, len(content.parts) - 1))
     timeline.set_source(message, "response")
     if attempt is not None:
         attempt.has_opened = True
@@ -93,13 +92,15 @@ def _current_response(timeline: Timeline) -> Message | None:
 
 def _open_step(
     timeline: Timeline, attempt: Attempt | None, message: Message, parts: Sequence[Part], model: str | None
-) -> None:
-    """Put a ``step-start`` before the attempt's parts if there are others before them (R3.19)."""
+) -> bool:
+    """Put a ``step-start`` before the attempt's parts if there are others before them (R3.19); whether it did."""
     held = message.content.parts
     # Data that was written while the reply was streamed is there already, and belongs to the new step.
     size = len(held) if attempt is None else attempt.size_of(message)
-    if size and held[size - 1].type != "step-start" and parts[0].type != "step-start":
-        timeline.insert_part(message, size, StepStartPart(model=model))
+    if not size or held[size - 1].type == "step-start" or parts[0].type == "step-start":
+        return False
+    timeline.open_step(message, size, StepStartPart(model=model))
+    return True
 
 
 def _mend(part: Part) -> None:

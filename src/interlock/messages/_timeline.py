@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from operator import attrgetter, le
+from time import time_ns
 from typing import Literal
 
 from interlock._ids import new_id
 from interlock.messages._part_index import PartIndex
-from interlock.messages.parts import Message, Part
+from interlock.messages.parts import Message, Part, StepStartPart
 
 Source = Literal["input", "response", "memory", "context"]
 
@@ -154,11 +155,11 @@ class Timeline:
 
     def next_time(self) -> datetime:
         """Now, or a millisecond after the newest message (R3.13). JSON has milliseconds, so nothing finer."""
-        now = datetime.now(UTC)
+        now = datetime.fromtimestamp(time_ns() // 1_000_000 / 1000, UTC)
         newest = self.items[-1].created_at if self.items else None
-        if newest is not None and (next_tick := newest + _TICK) >= now:
+        if newest is not None and (next_tick := newest + _TICK) > now:
             return next_tick
-        return now.replace(microsecond=now.microsecond // 1000 * 1000)
+        return now
 
     def insert(self, message: Message, source: Source, position: int | None = None) -> None:
         """Put a complete message at its time, or at ``position``, which must fit its time."""
@@ -295,9 +296,9 @@ class Timeline:
         """Read parts again: they changed in another way than an index can follow."""
         self._index = None
 
-    def insert_part(self, message: Message, position: int, part: Part) -> None:
-        """Insert a part into a message of the list, and note the change."""
-        self.touch(message, max(0, position - 1))
+    def open_step(self, message: Message, position: int, part: StepStartPart) -> None:
+        """Begin a new step in a message of the list; what is before it stays as it was."""
+        self.touch(message, position)
         parts = message.content.parts
         if position < len(parts):
             self.drop_index()

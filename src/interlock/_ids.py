@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-_VERSION_4 = 0x4000_8000_0000_0000_0000
-_CLEAR = ~0xF000_C000_0000_0000_0000
+_VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 _BATCH = 64
 _ready: list[str] = []
@@ -19,11 +18,10 @@ def new_id() -> str:
     try:
         return _ready.pop()
     except IndexError:
-        noise = os.urandom(16 * _BATCH)
-        _ready.extend(_uuid4(noise[start : start + 16]) for start in range(0, len(noise), 16))
+        noise = os.urandom(16 * _BATCH).hex()
+        _ready.extend([_uuid4(noise[start : start + 32]) for start in range(0, len(noise), 32)])
         return _ready.pop()
 
 
-def _uuid4(noise: bytes) -> str:
-    text = f"{int.from_bytes(noise) & _CLEAR | _VERSION_4:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+def _uuid4(noise: str) -> str:
+    return f"{noise[:8]}-{noise[8:12]}-4{noise[13:16]}-{_VARIANT[noise[16]]}{noise[17:20]}-{noise[20:]}"

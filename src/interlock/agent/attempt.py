@@ -55,14 +55,16 @@ class Attempt:
     async def prepare(self) -> Reply:
         """Run the request side: the input-step hooks, the prompt, the request hooks."""
         run = self.run
-        self._stop_if_aborted()
+        if run.scope.is_aborted:
+            raise Interrupted
         state, early = run.state, EarlyEmissions()
         run.scope.record = early.record
         run.attempts += 1
         if run.attempts > 1 or run.resumption is not None:
             state.message_list.replace_all_system_messages(state.system_baseline)
         call = await prepare_call(run)
-        self._stop_if_aborted()
+        if run.scope.is_aborted:
+            raise Interrupted
         reply = self._begin(call)
         for chunk, message_id in early.chunks:
             reply.record_emission(chunk, message_id)
@@ -82,12 +84,13 @@ class Attempt:
         run, result = self.run, reply.complete()
         self.result = result
         current = None if reply.finish_reason == CONTENT_FILTER else result
-        processors = run.pipeline.get("process_llm_response")
+        processors = run.pipeline.by_hook["process_llm_response"]
         if processors:
             await run_hook(LLM_RESPONSE, processors, run.scope, _response_stage(reply, current))
-            self._stop_if_aborted()
+            if run.scope.is_aborted:
+                raise Interrupted
         refused: dict[str, Any] = {}
-        processors = run.pipeline.get("process_output_step")
+        processors = run.pipeline.by_hook["process_output_step"]
         if processors:
             stage = OutputStepStage(
                 current=current,
@@ -104,7 +107,8 @@ class Attempt:
             await run_hook(OUTPUT_STEP, processors, run.scope, stage)
             follow_parts(result, self._left_of(result, earlier, responses), was)
             refused = stage.refused
-            self._stop_if_aborted()
+            if run.scope.is_aborted:
+                raise Interrupted
         if result.tool_calls:
             calls = [part for part in result.parts if isinstance(part, ToolInvocationPart) and _is_local_call(part)]
             if calls:
@@ -230,10 +234,6 @@ class Attempt:
             parts = [part for part in parts if not isinstance(part, TextPart)]
         reply.append([*parts, *extra])
         return text
-
-    def _stop_if_aborted(self) -> None:
-        if self.run.scope.is_aborted:
-            raise Interrupted
 
 
 class EarlyEmissions:

@@ -123,14 +123,16 @@ class CallReader:
 
     def _free_id(self, wanted: str) -> str:
         """``wanted``, or a variant that no other call of the run has; empty ids get one of their own."""
-        used = self._calls.keys() | self._taken | {one.id for one in self._open.values()}
-        base = wanted or "call"
-        if wanted and wanted not in used:
+        if wanted and not self._is_used(wanted):
             return wanted
-        number = 1
-        while f"{base}-{number}" in used:
+        base, number = wanted or "call", 1
+        while self._is_used(f"{base}-{number}"):
             number += 1
         return f"{base}-{number}"
+
+    def _is_used(self, call_id: str) -> bool:
+        is_known = call_id in self._calls or call_id in self._taken
+        return is_known or any(one.id == call_id for one in self._open.values())
 
 
 def parse_args(args: Any) -> tuple[Any, str | None]:

@@ -111,9 +111,14 @@ class RunLoop:
                     if attempt.tools is not None:
                         for chunk in self._sent():
                             yield chunk
-                        async with aclosing(attempt.tools.chunks()) as produced:
-                            async for chunk in produced:
+                        if attempt.tools.is_single:
+                            await attempt.tools.run_single()
+                            for chunk in self._sent():
                                 yield chunk
+                        else:
+                            async with aclosing(attempt.tools.chunks()) as produced:
+                                async for chunk in produced:
+                                    yield chunk
                     await self._accept(attempt)
                 except (Exception, asyncio.CancelledError) as error:
                     failure = self._own(error)
@@ -147,11 +152,15 @@ class RunLoop:
 
     def _send(self, *chunks: Chunk) -> None:
         """Hand chunks to the client, behind what hooks have written meanwhile."""
-        self._out += self._scope.take()
+        if self._scope.outbox:
+            self._out += self._scope.take()
         self._out += chunks
 
     def _sent(self) -> list[Chunk]:
-        self._out += self._scope.take()
+        if self._scope.outbox:
+            self._out += self._scope.take()
+        elif not self._out:
+            return []
         out, self._out = self._out, []
         return out
 
@@ -410,7 +419,7 @@ class RunLoop:
         self._send()
         stage = ErrorStage(error, state.message_id, to_language_model)
         try:
-            await run_hook(API_ERROR, run.pipeline.get("process_api_error"), scope, stage)
+            await run_hook(API_ERROR, run.pipeline.by_hook["process_api_error"], scope, stage)
         except TripWire as tripwire:
             await scope.settle_interruption()
             if tripwire.retry:
@@ -502,7 +511,7 @@ class RunLoop:
             await self._scope.drop_tasks()
         self._is_over = True
         self._is_finishing = False
-        if self._run.pipeline.has("process_output_result"):
+        if self._run.pipeline.by_hook["process_output_result"]:
             await self._run_result_hooks()
         if state.error is not None:
             await self._run.tell("on_error", {"error": state.error})
@@ -517,7 +526,7 @@ class RunLoop:
         run, state = self._run, self._state
         # From here on a cancellation comes too late: what the run has is processed and saved (R12.28).
         self._scope.driver = None
-        processors = run.pipeline.get("process_output_result")
+        processors = run.pipeline.by_hook["process_output_result"]
         before, parts = state.message_list.response_text(), state.message_list.response_parts()
         was = recorded(parts)
         result = OutputResult(

@@ -163,7 +163,7 @@ async def prepare_run(agent: Configured, messages: Any, given: Mapping[str, Any]
     scope = RunScope(state, agent, context, signal, _observer(agent, options))
     run = Run(agent, state, scope, pipeline)
     await _settings(run, agent, options, dynamic)
-    if pipeline.has("process_input"):
+    if pipeline.by_hook["process_input"]:
         await _process_input(run)
     state.system_baseline = state.message_list.get_system_messages()
     return run
@@ -456,7 +456,7 @@ def _check_tool_choice(run: Run) -> None:
 async def _process_input(run: Run) -> None:
     """Run ``process_input``; an abort is left in the state for the loop to tell (R6.8)."""
     try:
-        await run_hook(INPUT, run.pipeline.get("process_input"), run.scope, None)
+        await run_hook(INPUT, run.pipeline.by_hook["process_input"], run.scope, None)
     except TripWire as tripwire:
         if tripwire.retry:
             _log.warning("processor %r asked for a retry, but process_input cannot be retried", tripwire.processor_id)

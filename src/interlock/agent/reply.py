@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from types import AsyncGeneratorType
 from typing import Any
 
 from interlock._json import copy_json
@@ -131,7 +132,7 @@ class Reply:
         self._waiting_outcomes: list[ToolResult | ToolErrorChunk] = []
         """What such calls came to; it is of no use unless the call is released in the end."""
         self._finish: Finish | None = None
-        self._kept: list[Chunk] | None = [] if run.pipeline.has("process_llm_response") else None
+        self._kept: list[Chunk] | None = [] if run.pipeline.by_hook["process_llm_response"] else None
         """The chunks that survived, for ``process_llm_response``."""
         self._metadata: dict[str, Any] = {}
         """What the provider says about its reply."""
@@ -219,6 +220,7 @@ class Reply:
         """The hot loop: every chunk of the provider's stream."""
         run, scope, chain, assembler = self._run, self._run.scope, self._run.chain, self.assembler
         run_id, kept, on_chunk = run.state.run_id, self._kept, run.callbacks.get("on_chunk")
+        is_watched = kept is not None or on_chunk is not None
         assert self._source is not None
         read = self._source.__anext__
         partial = None if run.structured_output is None or run.structured_output.model else PartialObject()
@@ -237,6 +239,10 @@ class Reply:
                 else:
                     chunk = await read()
             except StopAsyncIteration:
+                self._reader = None
+                if self._source.__class__ is AsyncGeneratorType:
+                    # What has come to its end need not be closed.
+                    self._source = None
                 return
             except (Interrupted, TripWire):
                 raise
@@ -247,11 +253,12 @@ class Reply:
             if scope.is_aborted:
                 raise Interrupted
             kind = chunk.__class__
-            if partial is not None and kind is TextDelta:
-                for other in await self._accept_json(chunk, partial):
-                    yield other
-                continue
-            if kind not in _SPANS:
+            if kind is TextDelta:
+                if partial is not None:
+                    for other in await self._accept_json(chunk, partial):
+                        yield other
+                    continue
+            elif kind not in _SPANS:
                 span_id = None
                 if kind is Finish:
                     self._take_finish(chunk)  # type: ignore[arg-type]  # checked by its class
@@ -290,9 +297,9 @@ class Reply:
             else:
                 span_id = None
                 assembler.record(chunk)
-            if kept is not None:
-                kept.append(chunk)
-            if on_chunk is not None:
+            if is_watched:
+                if kept is not None:
+                    kept.append(chunk)
                 await self._tell_chunk(chunk)
             yield chunk
 

@@ -69,14 +69,14 @@ async def prepare_call(run: Run) -> PreparedCall:
     if run.input_step_hooks:
         await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
     call = PreparedCall(run.models[run.model_index], stage.model)
-    call.tools = _usable_tools(stage)
+    call.tools = stage.tools if stage.active_tools is None else _usable_tools(stage.tools, stage.active_tools)
     if run.scope.is_aborted:
         return call
     call.prompt = await _prompt(run, stage.model)
-    wanted = _wanted_object(stage)
+    wanted = None if stage.structured_output is None else _wanted_object(stage)
     if wanted is not None and not is_native(wanted, stage.model):
         call.prompt = with_schema(call.prompt, wanted)
-    if run.pipeline.has("process_llm_request"):
+    if run.pipeline.by_hook["process_llm_request"]:
         await _ask_request_hooks(run, call)
     call.request = _request(run, stage, call)
     return call
@@ -104,15 +104,15 @@ def _step_stage(run: Run) -> StepStage:
     )
 
 
-def _usable_tools(stage: StepStage) -> dict[str, Tool]:
+def _usable_tools(tools: dict[str, Tool], active: list[str]) -> dict[str, Tool]:
     """The tools that this step offers; a name in ``active_tools`` that is no tool is ignored (R2.18)."""
-    if stage.active_tools is None:
-        return stage.tools
-    return {name: stage.tools[name] for name in stage.active_tools if name in stage.tools}
+    return {name: tools[name] for name in active if name in tools}
 
 
 async def _prompt(run: Run, model: LanguageModel) -> list[dict[str, Any]]:
     prompt = run.state.message_list.prompt_for_model()
+    if not run.state.message_list.has_sent_files:
+        return prompt
     try:
         return await download_assets(prompt, getattr(model, "supported_urls", None))
     except Exception as error:
@@ -121,7 +121,7 @@ async def _prompt(run: Run, model: LanguageModel) -> list[dict[str, Any]]:
 
 async def _ask_request_hooks(run: Run, call: PreparedCall) -> None:
     stage = RequestStage(call.prompt, call.model)
-    await run_hook(LLM_REQUEST, run.pipeline.get("process_llm_request"), run.scope, stage)
+    await run_hook(LLM_REQUEST, run.pipeline.by_hook["process_llm_request"], run.scope, stage)
     call.prompt, call.response = stage.prompt, stage.response
 
 
@@ -141,8 +141,8 @@ def _request(run: Run, stage: StepStage, call: PreparedCall) -> ModelRequest:
         tool_choice=choice if offered or is_refusing else None,
         settings=settings,  # type: ignore[arg-type]  # unknown settings reach the adapter, which warns about them
         provider_options=stage.provider_options,
-        response_format=_format(stage),
-        headers=_headers(settings.get("headers"), call.entry.headers),
+        response_format=None if stage.structured_output is None else _format(stage),
+        headers=_headers(settings.get("headers"), call.entry.headers) if settings or call.entry.headers else None,
         include_raw_chunks=run.include_raw_chunks,
         abort_signal=run.scope._signal,
     )
@@ -150,7 +150,7 @@ def _request(run: Run, stage: StepStage, call: PreparedCall) -> ModelRequest:
 
 def _wanted_object(stage: StepStage) -> StructuredOutputOptions | None:
     """The typed answer that the main model is to write; a model of its own writes it otherwise (R12.32)."""
-    options = None if stage.structured_output is None else structured_output(stage.structured_output)
+    options = structured_output(stage.structured_output)
     return options if options is not None and options.model is None else None
 
 

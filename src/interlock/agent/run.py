@@ -75,7 +75,7 @@ class Run:
         self.pipeline = pipeline
         self.chain: StreamChain | None = pipeline.chain(scope)
         scope.chain = self.chain
-        self.input_step_hooks: Sequence[BoundProcessor] = pipeline.get("process_input_step")
+        self.input_step_hooks: Sequence[BoundProcessor] = pipeline.by_hook["process_input_step"]
         self.models: list[ModelFallback] = []
         """Enabled models in the order in which they are tried (R12.3); their ``model`` is resolved."""
         self.model_index = 0

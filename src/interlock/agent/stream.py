@@ -58,7 +58,7 @@ class AgentStream:
         self._chunks: list[Chunk] = []
         self._is_done = False
         self._is_pulling = False
-        self._lock: asyncio.Lock | None = None
+        self._is_preparing = False
         self._changed: asyncio.Event | None = None
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -80,15 +80,20 @@ class AgentStream:
 
     async def _ready(self) -> Self:
         """Prepare the run, once: memory is loaded and ``process_input`` is done afterwards (R12.17)."""
-        if self._run is None:
-            if self._lock is None:
-                self._lock = asyncio.Lock()
-            async with self._lock:
-                if self._run is None:
-                    run = await self._prepare()
-                    self._source = RunLoop(run).chunks()
-                    run.scope.is_waiting = self._is_running
-                    self._run = run
+        while self._run is None:
+            if self._is_preparing:
+                await self._wait()
+                continue
+            self._is_preparing = True
+            try:
+                run = await self._prepare()
+                self._source = RunLoop(run).chunks()
+                run.scope.is_waiting = self._is_running
+                self._run = run
+            finally:
+                self._is_preparing = False
+                if self._changed is not None:
+                    self._changed.set()
         return self
 
     def _is_running(self) -> bool:
@@ -141,27 +146,28 @@ class AgentStream:
         await self._ready()
         run, read, chunks, position = self._run, self._source.__anext__, self._chunks, 0
         assert run is not None
-        loop = asyncio.get_running_loop()
+        scope, loop, current_task = run.scope, asyncio.get_running_loop(), asyncio.current_task
         while True:
-            if position < len(chunks):
-                yield chunks[position]
-                position += 1
-            elif self._is_done:
-                return
-            elif self._is_pulling:
-                await self._wait()
-            else:
+            if position == len(chunks):
+                if self._is_done:
+                    return
+                if self._is_pulling:
+                    await self._wait()
+                    continue
                 # ``_pull`` in line: a coroutine a chunk would be the largest cost of reading a stream.
                 self._is_pulling = True
-                run.scope.driver = asyncio.current_task(loop)
+                scope.driver = current_task(loop)
                 try:
                     chunks.append(await read())
                 except BaseException as error:
                     self._stopped(error)
+                    continue
                 finally:
                     self._is_pulling = False
                     if self._changed is not None:
                         self._changed.set()
+            yield chunks[position]
+            position += 1
 
     async def _pull(self) -> None:
         """Advance the run by one chunk, or wait for the reader that is doing so."""
@@ -182,7 +188,7 @@ class AgentStream:
                 self._changed.set()
 
     async def _wait(self) -> None:
-        """Wait until the reader that is pulling has a chunk, or the end."""
+        """Wait until the reader that is preparing or pulling the run has done so."""
         if self._changed is None:
             self._changed = asyncio.Event()
         self._changed.clear()

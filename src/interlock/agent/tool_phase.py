@@ -157,7 +157,7 @@ class ToolPhase:
             Interrupted: the run was cancelled.
         """
         runnable = [execution for execution in self._executions if await self._prepare(execution)]
-        if len(runnable) == 1 and self._can_run_inline(runnable[0]):
+        if len(runnable) == 1 and self._can_run_inline(runnable[0].tool):
             await self._execute(runnable[0])
         elif runnable:
             async for chunk in self._execute_all(runnable):
@@ -167,16 +167,32 @@ class ToolPhase:
         if self._run.scope.is_aborted:
             raise Interrupted
         for execution in self._executions:
-            if execution.is_resolved:
-                for chunk in await self._handle(execution):
-                    yield chunk
-                if self._run.scope.is_aborted:
-                    raise Interrupted
-            elif execution.denial is not None:
-                for chunk in await self._deny(execution, execution.denial):
-                    yield chunk
-            elif execution.suspension is not None:
-                self.waiting[execution.invocation.tool_call_id] = self._suspended(execution)
+            for chunk in await self._finish(execution):
+                yield chunk
+            self._stop_if_aborted(execution)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether ``run_single`` does: one call, beside which nothing can happen."""
+        if len(self._executions) != 1:
+            return False
+        tool = self._tools.get(self._executions[0].invocation.tool_name)
+        return tool is None or self._can_run_inline(tool)
+
+    async def run_single(self) -> None:
+        """``chunks`` without a generator; what the client sees goes into the outbox."""
+        execution, scope = self._executions[0], self._run.scope
+        if await self._prepare(execution):
+            await self._execute(execution)
+        if scope.is_aborted:
+            raise Interrupted
+        scope.outbox += await self._finish(execution)
+        self._stop_if_aborted(execution)
+
+    def _stop_if_aborted(self, execution: Execution) -> None:
+        """A cancellation ends the handling of outcomes; what waits for somebody is kept all the same."""
+        if execution.is_resolved and self._run.scope.is_aborted:
+            raise Interrupted
 
     # -- before -------------------------------------------------------------------------------------------------
 
@@ -208,11 +224,15 @@ class ToolPhase:
         scope = self._run.scope
         if self._resumption is not None:
             return self._resume(execution, tool, self._resumption)
-        await notify(
-            tool.on_input_available,
-            InputAvailableEvent(tool_name=name, tool_call_id=call_id, args=invocation.args, abort_signal=scope._signal),
-        )
-        if await needs_approval(tool, name, invocation.args, scope.request_context, self._run.require_tool_approval):
+        if tool.on_input_available is not None:
+            event = InputAvailableEvent(
+                tool_name=name, tool_call_id=call_id, args=invocation.args, abort_signal=scope._signal
+            )
+            await notify(tool.on_input_available, event)
+        asked_for = self._run.require_tool_approval
+        if (asked_for or tool.require_approval) and await needs_approval(
+            tool, name, invocation.args, scope.request_context, asked_for
+        ):
             self.waiting[call_id] = self._approval(execution)
             return False
         return True
@@ -228,9 +248,8 @@ class ToolPhase:
         execution.denial = None if resumption.is_approved else approval
         return resumption.is_approved
 
-    def _can_run_inline(self, execution: Execution) -> bool:
-        """Whether nothing can happen beside the call: then it needs no task of its own."""
-        tool = execution.tool
+    def _can_run_inline(self, tool: Tool | None) -> bool:
+        """Whether nothing can happen beside a call of the tool: then it needs no task of its own."""
         return tool is not None and not tool.takes_context and not self._run.scope.tasks
 
     def _limit(self, runnable: list[Execution]) -> int:
@@ -314,6 +333,16 @@ class ToolPhase:
 
     # -- outcomes -----------------------------------------------------------------------------------------------
 
+    async def _finish(self, execution: Execution) -> list[Chunk]:
+        """Handle what became of a call; what the client sees."""
+        if execution.is_resolved:
+            return await self._handle(execution)
+        if execution.denial is not None:
+            return await self._deny(execution, execution.denial)
+        if execution.suspension is not None:
+            self.waiting[execution.invocation.tool_call_id] = self._suspended(execution)
+        return []
+
     async def _handle(self, execution: Execution) -> list[Chunk]:
         """Hooks, record, chunk (R10.2)."""
         invocation = execution.invocation
@@ -368,11 +397,13 @@ class ToolPhase:
         return await self._emit(ToolOutputDenied(payload=payload))
 
     async def _emit(self, chunk: Chunk) -> list[Chunk]:
-        passed = await self._run.process(chunk)
-        out = [*self._run.scope.take(), *passed]
-        for one in passed:
-            if one.type == "tool-result":
-                await self._run.tell("on_chunk", one)
+        run = self._run
+        passed = run.stamped(chunk) if run.chain is None else await run.process(chunk)
+        out = [*run.scope.take(), *passed]
+        if "on_chunk" in run.callbacks:
+            for one in passed:
+                if one.type == "tool-result":
+                    await run.tell("on_chunk", one)
         return out
 
     def _approval(self, execution: Execution) -> Chunk:
@@ -421,12 +452,14 @@ async def screen_result(
     run: Run, invocation: ToolInvocation, result: Any, provider_executed: bool | None, current: StepResult
 ) -> Screened | None:
     """Run the tool-result hooks; ``None`` if the call is not in the message list any more."""
-    processors = run.pipeline.get("process_tool_result")
+    processors = run.pipeline.by_hook["process_tool_result"]
     if not processors:
         return Screened(result)
-    part = run.state.message_list.find_tool_invocation(invocation.tool_call_id)
+    message_list = run.state.message_list
+    part = message_list.peek_tool_invocation(invocation.tool_call_id)
     if part is not None and not part.tool_invocation.is_pending:
         # What a hook of an earlier call, or a preliminary result, left there gives way to this result (R10.9).
+        message_list.expose()
         part.tool_invocation.state = "call"
         part.tool_invocation.result = part.tool_invocation.error_text = None
     stage = ToolResultStage(
@@ -436,7 +469,7 @@ async def screen_result(
         result=result,
         provider_executed=provider_executed,
         current=current,
-        message_list=run.state.message_list,
+        message_list=message_list,
     )
     await run_hook(TOOL_RESULT, processors, run.scope, stage)
     if run.scope.is_aborted:

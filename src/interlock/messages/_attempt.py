@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from interlock.messages._copying import copy_data
-from interlock.messages._merge import pending_tool_invocations
 from interlock.messages._timeline import Source, Timeline
 from interlock.messages.parts import Message, Part, ToolInvocation, ToolInvocationPart
 
@@ -48,22 +47,25 @@ class Attempt:
         """Take the snapshot: response messages, and the assistant message that a response may be merged into."""
         attempt = cls()
         for message in timeline.of_source("response"):
-            attempt.remember(message, "response")
+            attempt.remember(message, timeline)
         newest = timeline.newest
-        if newest is not None and newest.role == "assistant":
-            attempt.remember(newest, timeline.source_of(newest))
+        if newest is not None and newest.role == "assistant" and newest.id not in attempt._before:
+            attempt.remember(newest, timeline)
         return attempt
 
-    def remember(self, message: Message, source: Source | None) -> None:
+    def remember(self, message: Message, timeline: Timeline) -> None:
         """Note what a message is before the attempt changes it, once."""
-        if source is None or message.id in self._before or message.id in self.made:
+        if message.id in self._before or message.id in self.made:
             return
-        content = message.content
+        source = timeline.source_of(message)
+        if source is None:
+            return
+        content, index = message.content, timeline.index_of(message)
         self._before[message.id] = _Before(
             source=source,
             size=len(content.parts),
-            steps=sum(part.type == "step-start" for part in content.parts),
-            pending=_pending_copies(message),
+            steps=index.steps,
+            pending=_pending_copies(message) if index.has_open_calls else [],
             content=content.content,
             metadata=None if content.metadata is None else dict(content.metadata),
             mirror=None if content.tool_invocations is None else list(content.tool_invocations),
@@ -84,8 +86,7 @@ class Attempt:
                 continue
             content = message.content
             cut = _cut(message, before)
-            timeline.touch(message, max(0, cut - 1))
-            del content.parts[cut:]
+            timeline.cut_parts(message, cut)
             if before.pending:
                 calls = {(nth, part.tool_invocation.tool_call_id): part for nth, part in _numbered(message)}
                 for nth, kept in before.pending:
@@ -137,8 +138,6 @@ class Attempt:
 
 
 def _pending_copies(message: Message) -> list[tuple[int, ToolInvocationPart]]:
-    if not pending_tool_invocations(message):
-        return []
     return [(nth, copy_data(part)) for nth, part in _numbered(message) if part.tool_invocation.is_pending]
 
 

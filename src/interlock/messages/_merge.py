@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from interlock.messages._model_output import without_output
+from interlock.messages._part_index import PartIndex
 from interlock.messages.parts import Message, Part, StepStartPart, ToolInvocationPart
 from interlock.messages.text import texts_of, well_formed_data
 
@@ -15,11 +16,19 @@ _NO_ARGS: tuple[Any, ...] = (None, {}, "")
 def can_merge(latest: Message, incoming: Message) -> bool:
     """Whether ``incoming`` is folded into ``latest``, the last message of the list (R3.17)."""
     return (
-        latest.role == incoming.role == "assistant"
-        and latest.thread_id == incoming.thread_id
-        and not _is_sealed(latest)
-        and (latest.id == incoming.id or not _is_data_only(latest))
+        incoming.role == "assistant"
+        and can_grow(latest, incoming.id, incoming.thread_id)
         and (incoming.created_at is None or latest.created_at is None or incoming.created_at >= latest.created_at)
+    )
+
+
+def can_grow(latest: Message, message_id: str, thread_id: str | None) -> bool:
+    """Whether an assistant message of that id and thread that comes now is folded into ``latest`` (R3.17)."""
+    return (
+        latest.role == "assistant"
+        and latest.thread_id == thread_id
+        and not _is_sealed(latest)
+        and (latest.id == message_id or not _is_data_only(latest))
     )
 
 
@@ -33,7 +42,7 @@ def merge_message(target: Message, incoming: Message) -> None:
             if isinstance(part, ToolInvocationPart) and isinstance(update, ToolInvocationPart):
                 update_invocation(part, update)
         parts = parts[known:]
-    fold_parts(content.parts, parts)
+    fold_parts(PartIndex(content.parts), parts)
     texts = texts_of(addition.parts)
     if addition.content is not None or texts:
         content.content = addition.content if addition.content is not None else texts[-1]
@@ -47,8 +56,8 @@ def merge_message(target: Message, incoming: Message) -> None:
             mirror_invocation(target, part)
 
 
-def fold_parts(parts: list[Part], incoming: Sequence[Part]) -> list[ToolInvocationPart]:
-    """Append ``incoming`` in order; a tool call that ``parts`` has is updated in place instead (R3.18).
+def fold_parts(index: PartIndex, incoming: Sequence[Part]) -> list[ToolInvocationPart]:
+    """Append ``incoming`` to the parts that are indexed; a tool call that they have is updated in place (R3.18).
 
     Returns:
         The calls that were updated.
@@ -56,12 +65,12 @@ def fold_parts(parts: list[Part], incoming: Sequence[Part]) -> list[ToolInvocati
     updated: list[ToolInvocationPart] = []
     for part in incoming:
         if isinstance(part, ToolInvocationPart):
-            known = find_call(parts, part.tool_invocation.tool_call_id)
+            known = index.find(part.tool_invocation.tool_call_id)
             if known is not None and not _is_another_call(known, part):
                 update_invocation(known, part)
                 updated.append(known)
                 continue
-        append_part(parts, part)
+        append_part(index.parts, part)
     return updated
 
 
@@ -166,7 +175,9 @@ def _calls(message: Message, *, pending: bool) -> Iterator[ToolInvocationPart]:
 
 
 def _is_sealed(message: Message) -> bool:
-    notes = (message.content.metadata or {}).get("mastra")
+    if not message.content.metadata:
+        return False
+    notes = message.content.metadata.get("mastra")
     return isinstance(notes, dict) and notes.get("sealed") is True
 
 

@@ -38,13 +38,15 @@ class _Piece(msgspec.Struct, gc=False):
 class PromptCache:
     """The converted messages of one timeline."""
 
-    __slots__ = ("_is_sealed", "_pieces", "_prompt", "_timeline")
+    __slots__ = ("_is_sealed", "_pieces", "_prompt", "_timeline", "has_files")
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._pieces: list[_Piece] = []
         self._prompt: list[PromptMessage] = []
         self._is_sealed = False
+        self.has_files = False
+        """Whether a message with a file was ever converted."""
 
     def prompt(self) -> list[PromptMessage]:
         """The prompt as it is now: a new list of shared messages, which are never changed again."""
@@ -93,9 +95,12 @@ class PromptCache:
         seal: Message | bytes | None = None
         for position in range(position, len(items)):  # noqa: B020  # goes on where the pieces end
             message = items[position]
-            size = len(message.content.parts)
+            parts = message.content.parts
+            size = len(parts)
             while True:
-                stop = _end_of_step(message, start, size)
+                stop = size if size <= 1 else _end_of_step(message, start, size)
+                if not self.has_files and not (size == 1 and parts[0].__class__ is TextPart):
+                    self.has_files = "file" in [part.type for part in parts[start:stop]]
                 is_whole = start == 0 and stop == size
                 prompt += prompt_of(message) if is_whole else prompt_of(message, start, stop)
                 if self._is_sealed:
@@ -109,7 +114,7 @@ class PromptCache:
 
 def _end_of_step(message: Message, start: int, size: int) -> int:
     """Where the step that begins at ``start`` ends; only assistant messages have several."""
-    if size <= 1 or message.role != "assistant":
+    if message.role != "assistant":
         return size
     parts = message.content.parts
     for position in range(start + 1, size):

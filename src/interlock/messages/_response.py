@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interlock.messages._attempt import Attempt
-from interlock.messages._merge import can_merge, fold_parts
+from interlock.messages._merge import can_grow, fold_parts
 from interlock.messages._timeline import Timeline
 from interlock.messages.parts import (
     DataPart,
@@ -29,17 +29,16 @@ def append_response(
     latest = timeline.newest
     message = _target(timeline, message_id)
     content = message.content
-    timeline.touch(message, max(0, len(content.parts) - 1))
     if attempt is not None:
         if message is not latest:
             attempt.made.add(message.id)
-        attempt.remember(message, timeline.source_of(message))
-    if attempt is None or not attempt.has_opened:
-        _open_step(timeline, attempt, message, parts, model)
+        attempt.remember(message, timeline)
+    if (attempt is not None and attempt.has_opened) or not _open_step(timeline, attempt, message, parts, model):
+        timeline.touch(message, max(0, len(content.parts) - 1))
     timeline.set_source(message, "response")
     if attempt is not None:
         attempt.has_opened = True
-    for call in fold_parts(content.parts, parts):
+    for call in fold_parts(timeline.index_of(message), parts):
         timeline.touch_part(message, call)
     texts = [part.text for part in parts if part.__class__ is TextPart and part.type == "text"]
     if texts:
@@ -55,7 +54,7 @@ def append_data_part(timeline: Timeline, attempt: Attempt | None, part: DataPart
     if attempt is not None:
         if known is None:
             attempt.made.add(message.id)
-        attempt.remember(message, source)
+        attempt.remember(message, timeline)
     timeline.append_part(message, part)
     if source == "memory":
         # What nobody saves again would be lost.
@@ -68,12 +67,12 @@ def append_data_part(timeline: Timeline, attempt: Attempt | None, part: DataPart
 def _target(timeline: Timeline, message_id: str) -> Message:
     """The last message if a response may be folded into it, else a new one."""
     latest = timeline.newest
-    if latest is not None and latest.role == "assistant":
-        incoming = Message(
-            role="assistant", content=MessageContent(parts=[]), id=message_id, thread_id=timeline.thread_id
-        )
-        if can_merge(latest, incoming) and timeline.source_of(latest) != "context":
-            return latest
+    if (
+        latest is not None
+        and can_grow(latest, message_id, timeline.thread_id)
+        and timeline.source_of(latest) != "context"
+    ):
+        return latest
     return _new_response(timeline, message_id)
 
 
@@ -93,14 +92,15 @@ def _current_response(timeline: Timeline) -> Message | None:
 
 def _open_step(
     timeline: Timeline, attempt: Attempt | None, message: Message, parts: Sequence[Part], model: str | None
-) -> None:
-    """Put a ``step-start`` before the attempt's parts if there are others before them (R3.19)."""
+) -> bool:
+    """Put a ``step-start`` before the attempt's parts if there are others before them (R3.19); whether it did."""
     held = message.content.parts
     # Data that was written while the reply was streamed is there already, and belongs to the new step.
     size = len(held) if attempt is None else attempt.size_of(message)
-    if size and held[size - 1].type != "step-start" and parts[0].type != "step-start":
-        timeline.touch(message, size - 1)
-        held.insert(size, StepStartPart(model=model))
+    if not size or held[size - 1].type == "step-start" or parts[0].type == "step-start":
+        return False
+    timeline.open_step(message, size, StepStartPart(model=model))
+    return True
 
 
 def _mend(part: Part) -> None:

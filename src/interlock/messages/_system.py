@@ -47,6 +47,8 @@ class SystemMessages:
 
     def get_all(self) -> list[SystemMessage]:
         """Copies of all: untagged, then the buckets in the order of their creation."""
+        if not self._untagged and not self._tagged and self._feedback is None:
+            return []
         everything = [*self._untagged]
         for bucket in self._tagged.values():
             everything += bucket
@@ -63,6 +65,9 @@ class SystemMessages:
 
     def replace_untagged(self, messages: Iterable[Any]) -> None:
         """Make these the untagged messages; entries that are no system messages are skipped."""
+        if not messages:
+            self._untagged = []
+            return
         kept = [message for message in messages if _role_of(message) in (None, "system")]
         self._untagged = list(read_system_messages(kept))
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from operator import attrgetter, le
+from time import time_ns
 from typing import Literal
 
 from interlock._ids import new_id
-from interlock.messages.parts import Message, Part, TextPart
+from interlock.messages._part_index import PartIndex
+from interlock.messages.parts import Message, Part, StepStartPart, TextPart
 
 Source = Literal["input", "response", "memory", "context"]
 
@@ -40,6 +42,7 @@ class Timeline:
         "_change",
         "_dated",
         "_former",
+        "_index",
         "_members",
         "generate_id",
         "is_exposed",
@@ -64,6 +67,7 @@ class Timeline:
         self._members: dict[Source, dict[int, Message]] = {source: {} for source in SOURCES}
         self._former: dict[str, Source] = {}
         self._change: Change = _NO_CHANGE
+        self._index: PartIndex | None = None
         self.revision = 0
         """Changes so far that were made through the list."""
         self._dated: list[Message] = []
@@ -116,6 +120,13 @@ class Timeline:
                 return position
         return -1
 
+    def index_of(self, message: Message) -> PartIndex:
+        """An index of the message's parts, for now; the last one is kept while only the list can change messages."""
+        index, parts = self._index, message.content.parts
+        if index is None or index.parts is not parts or self.is_exposed:
+            index = self._index = PartIndex(parts)
+        return index
+
     def take_change(self) -> Change:
         """From where on the list changed since this was last asked."""
         change, self._change = self._change, _NO_CHANGE
@@ -147,11 +158,11 @@ class Timeline:
 
     def next_time(self) -> datetime:
         """Now, or a millisecond after the newest message (R3.13). JSON has milliseconds, so nothing finer."""
-        now = datetime.now(UTC)
+        now = datetime.fromtimestamp(time_ns() // 1_000_000 / 1000, UTC)
         newest = self.items[-1].created_at if self.items else None
-        if newest is not None and (next_tick := newest + _TICK) >= now:
+        if newest is not None and (next_tick := newest + _TICK) > now:
             return next_tick
-        return now.replace(microsecond=now.microsecond // 1000 * 1000)
+        return now
 
     def insert(self, message: Message, source: Source, position: int | None = None) -> None:
         """Put a complete message at its time, or at ``position``, which must fit its time."""
@@ -171,7 +182,7 @@ class Timeline:
 
         A closer look is needed for anything but new, dated, sorted user and assistant messages that merge with nothing.
         """
-        if not batch or set(map(type, batch)) != {Message} or self.orphans:
+        if set(map(type, batch)) != {Message} or self.orphans:
             return False
         roles = [message.role for message in batch]
         if not _MESSAGE_ROLES.issuperset(roles) or (merge and source != "memory" and self._may_merge(roles)):
@@ -231,6 +242,8 @@ class Timeline:
 
     def set_source(self, message: Message, source: Source) -> None:
         """Move a message to another source."""
+        if id(message) in self._members[source]:
+            return
         for members in self._members.values():
             members.pop(id(message), None)
         self._members[source][id(message)] = message
@@ -258,7 +271,9 @@ class Timeline:
 
     def touch(self, message: Message, part: int = 0) -> None:
         """Note that a message changed from a part on."""
-        self._note(self.position(message), part)
+        items = self.items
+        is_newest = bool(items) and items[-1] is message
+        self._note(len(items) - 1 if is_newest else self.position(message), part)
 
     def touch_part(self, message: Message, part: Part) -> None:
         """Note that this part of a message changed."""
@@ -281,6 +296,24 @@ class Timeline:
             self._note(0, 0)
         if list(map(self._by_id.get, [message.id for message in items])) != items:
             self._by_id = {message.id: message for message in items}
+
+    def drop_index(self) -> None:
+        """Read parts again: they changed in another way than an index can follow."""
+        self._index = None
+
+    def open_step(self, message: Message, position: int, part: StepStartPart) -> None:
+        """Begin a new step in a message of the list; what is before it stays as it was."""
+        self.touch(message, position)
+        parts = message.content.parts
+        if position < len(parts):
+            self.drop_index()
+        parts.insert(position, part)
+
+    def cut_parts(self, message: Message, position: int) -> None:
+        """Remove a message's parts from a position on, and note the change."""
+        self.touch(message, max(0, position - 1))
+        del message.content.parts[position:]
+        self.drop_index()
 
     def append_part(self, message: Message, part: Part) -> None:
         """Append one part to a message of the list, and note the change."""
@@ -313,7 +346,9 @@ class Timeline:
             del self._by_id[message.id]
 
     def _note(self, position: int, part: int) -> None:
-        self._change = min(self._change, (position, part))
+        change = (position, part)
+        if change < self._change:
+            self._change = change
         self.revision += 1
 
 

@@ -71,15 +71,18 @@ class MessageList:
             return self._add_only_system(messages)
         known_source = _source(source)
         timeline = self._timeline
-        if messages.__class__ is not list or not timeline.extend(messages, known_source, merge=merge):
-            for message in list(read_messages(messages)):
-                if message.role == "system":
-                    if known_source != "memory":
-                        self._system.add(message)
-                elif message.role == "tool":
-                    add_outcomes(timeline, message, known_source, merge=merge)
-                else:
-                    add_message(timeline, message, known_source, merge=merge)
+        history, rest = _split(messages)
+        read = list(read_messages(rest))
+        if history and not timeline.extend(history, known_source, merge=merge):
+            read = [*read_messages(history), *read]
+        for message in read:
+            if message.role == "system":
+                if known_source != "memory":
+                    self._system.add(message)
+            elif message.role == "tool":
+                add_outcomes(timeline, message, known_source, merge=merge)
+            else:
+                add_message(timeline, message, known_source, merge=merge)
         if known_source == "memory":
             timeline.date_after_history()
         return self
@@ -162,11 +165,15 @@ class MessageList:
 
     def find_tool_invocation(self, tool_call_id: str) -> ToolInvocationPart | None:
         """The newest call with that id, live."""
+        part = self.peek_tool_invocation(tool_call_id)
+        if part is not None:
+            self._timeline.is_exposed = True
+        return part
+
+    def peek_tool_invocation(self, tool_call_id: str) -> ToolInvocationPart | None:
+        """``find_tool_invocation`` for reading only."""
         found = find_owner(self._timeline, tool_call_id)
-        if found is None:
-            return None
-        self._timeline.is_exposed = True
-        return found[1]
+        return None if found is None else found[1]
 
     def update_tool_invocation(
         self, part: ToolInvocationPart | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
@@ -194,7 +201,9 @@ class MessageList:
         message, call = found
         source = self._before_change(message)
         former_id = call.tool_invocation.tool_call_id
-        call.tool_invocation.tool_call_id = call_id
+        if former_id != call_id:
+            call.tool_invocation.tool_call_id = call_id
+            self._timeline.drop_index()
         update_invocation(call, update, keep_args=True)
         mirror_invocation(message, call, former_id)
         if metadata:
@@ -331,6 +340,11 @@ class MessageList:
         """
         return [*self._system.get_all(), *self._cache.prompt()]
 
+    @property
+    def has_sent_files(self) -> bool:
+        """Whether a message with a file was ever part of the prompt."""
+        return self._cache.has_files
+
     def response_snapshot(self) -> Attempt:
         """Remember the response before an attempt, for ``restore_response`` (R7.9)."""
         self._attempt = Attempt.begin(self._timeline)
@@ -440,13 +454,23 @@ class MessageList:
     def _before_change(self, message: Message) -> Source | None:
         source = self._timeline.source_of(message)
         if self._attempt is not None:
-            self._attempt.remember(message, source)
+            self._attempt.remember(message, self._timeline)
         return source
 
 
 def _unchanged(parts: list[Part], changed: list[Part]) -> list[Part]:
     """``changed``, with the objects of ``parts`` where they are equal."""
     return [parts[i] if i < len(parts) and parts[i] == part else part for i, part in enumerate(changed)]
+
+
+def _split(messages: Any) -> tuple[list[Any], Any]:
+    """What a store may have given, to be taken in at once, and what was said since: texts, messages without a date."""
+    if messages.__class__ is not list:
+        return [], messages
+    size = len(messages)
+    while size and (messages[size - 1].__class__ is not Message or messages[size - 1].created_at is None):
+        size -= 1
+    return messages[:size], messages[size:]
 
 
 def _source(name: str) -> Source:

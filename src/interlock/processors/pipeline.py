@@ -37,7 +37,7 @@ class Pipeline:
         ConfigurationError: an entry without an id or without any hook (R1.16).
     """
 
-    __slots__ = ("_by_hook", "_places", "error", "input", "output")
+    __slots__ = ("_places", "by_hook", "error", "input", "output")
 
     def __init__(
         self,
@@ -49,7 +49,8 @@ class Pipeline:
         self.input = tuple(input)
         self.output = tuple(output)
         self.error = tuple(error)
-        self._by_hook: dict[str, tuple[BoundProcessor, ...]] = {}
+        self.by_hook: dict[str, tuple[BoundProcessor, ...]] = {}
+        """Hook → the processors that implement it, in order; there is an entry for every hook."""
         self._places: list[Place] = []
         for kind, processors in (("input", self.input), ("output", self.output), ("error", self.error)):
             self._compile(kind, processors, warn)
@@ -59,20 +60,12 @@ class Pipeline:
         bindings = [binder.bind_entry(processor, index) for index, processor in enumerate(processors)]
         binder.finish()
         for hook in HOOKS_OF[kind]:
-            self._by_hook[hook] = tuple(binding.hooks[hook] for binding in bindings if hook in binding.hooks)
+            self.by_hook[hook] = tuple(binding.hooks[hook] for binding in bindings if hook in binding.hooks)
         self._places += [binding.place for binding in bindings if binding.place is not None]
-
-    def has(self, hook: str) -> bool:
-        """Whether any processor implements the hook."""
-        return bool(self._by_hook[hook])
-
-    def get(self, hook: str) -> tuple[BoundProcessor, ...]:
-        """The processors that implement the hook, in order."""
-        return self._by_hook[hook]
 
     def extended(self, hook: str, extra: BoundProcessor) -> tuple[BoundProcessor, ...]:
         """The processors of the hook with one more; only those with ``auto_position="last"`` follow it (R1.6)."""
-        known = self._by_hook[hook]
+        known = self.by_hook[hook]
         last = [bound for bound in known if getattr(bound.processor, "auto_position", None) == "last"]
         return (*(bound for bound in known if bound not in last), extra, *last)
 

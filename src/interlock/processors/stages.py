@@ -188,7 +188,7 @@ class ToolResultStage(Stage):
         return twin
 
     def _recorded(self) -> ToolInvocation | None:
-        part = self._message_list.find_tool_invocation(self.tool_call_id)
+        part = self._message_list.peek_tool_invocation(self.tool_call_id)
         return None if part is None else part.tool_invocation
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 RULES_IN_SECTION = {
@@ -56,6 +57,7 @@ def all_rules() -> set[str]:
     return numbered | LETTERED
 
 
+@cache
 def named_rules() -> dict[str, list[str]]:
     """Rule → the tests that name it."""
     named: dict[str, list[str]] = {}

@@ -724,7 +724,7 @@ def chunk_to_dict(chunk: Chunk) -> dict[str, Any]:
     payload = out.get("payload")
     if isinstance(payload, dict) and isinstance(payload.get("error"), BaseException):
         error = payload["error"]
-        payload["error"] = {"name": type(error).__name__, "message": str(error)}
+        payload["error"] = {"name": type(error).__name__, "message": getattr(error, "public_message", str(error))}
     return out
 
 

@@ -88,6 +88,11 @@ class ProcessorError(InterlockError):
         self.hook = hook
         super().__init__(message)
 
+    @property
+    def public_message(self) -> str:
+        """What a client is told: the text of the exception may quote what the hook was to keep in."""
+        return f"processor {self.processor_id!r} failed in {self.hook}"
+
 
 class ProcessorReturnError(ProcessorError):
     """A hook returned something it may not return; ``code`` is one of those of R2.6."""

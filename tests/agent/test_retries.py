@@ -298,7 +298,7 @@ async def test_an_error_retry_of_the_same_step_leaves_the_feedback(drive: Drive,
 
 async def test_a_rejected_response_is_gone_from_list_prompt_text_and_store(drive: Drive, make: Make) -> None:
     """R7.9"""
-    store, model = InMemoryStore(), ScriptedModel([["one ", tool_call("echo")], "bad", "good"])
+    store, model = InMemoryStore(), ScriptedModel([["one ", tool_call("echo", id="c1")], "bad", "good"])
 
     async def reject(args: Any) -> None:
         if args.text == "bad":

@@ -11,6 +11,7 @@ from interlock import AbortSignal, APICallError, Chunk, Processor, TextDelta, To
 from interlock.chunks import TextDeltaPayload, chunk_to_dict
 from interlock.errors import RunStateError
 from interlock.messages.parts import TextPart, ToolInvocation, ToolInvocationPart
+from interlock.processors import sequence
 from interlock.testing import reasoning, tool_call, tool_input
 from tests.agent.kit import made_sync, stored
 from tests.field_reports.cases import as_text, results_in
@@ -129,7 +130,6 @@ async def test_reasoning_in_a_copy_takes_the_place_of_the_original() -> None:
         assert SECRET not in as_text(await stored(watch.store))
 
 
-@pytest.mark.xfail(reason="a signed reasoning part keeps its text in details, which the prompt prefers")
 async def test_reasoning_that_was_edited_in_place_is_not_in_its_details_again() -> None:
     """R2.2, R4.15"""
 
@@ -408,6 +408,19 @@ async def test_what_follows_a_replayed_reply_is_not_called_replayed() -> None:
     assert seen["tool-result"] is seen["step-finish"] is seen["text-delta"] is False
 
 
+async def test_what_a_hook_took_out_of_the_providers_facts_is_in_no_result() -> None:
+    """R2.25, R5.9, R12.24"""
+    kept: list[Any] = []
+    facts = {"type": "response-metadata", "payload": {"id": "r", "headers": {"x": SECRET}}}
+    keeper = made_sync(process_llm_response=lambda args: kept.extend([args.raw_response, args.chunks]))
+    drop = made_sync(process_output_stream=lambda args: None if args.part.type == "response-metadata" else args.part)
+    watch = Watch([[facts, "ok"]], input_processors=[keeper], output_processors=[drop])
+    outcome = await watch.run()
+    assert outcome.response.headers is None
+    assert SECRET not in as_text(kept)
+    assert await watch.places() == []
+
+
 async def test_text_that_is_released_at_the_end_is_told_to_the_caller() -> None:
     """R12.26, R19.2: what is held back is neither lost nor told too early"""
 
@@ -591,6 +604,19 @@ async def test_a_cancellation_does_not_keep_input_from_its_guards(moment: str) -
     assert await watch.places() == []
 
 
+@pytest.mark.parametrize("hook", ["process_input", "process_output_result"])
+async def test_a_cancellation_does_not_cut_a_sequence_of_guards_short(hook: str) -> None:
+    """R12.28, R16.4: a sequence is like its processors side by side"""
+    signal = AbortSignal()
+    first = made_sync("first", **{hook: lambda args: signal.abort("stop")})
+    guards = [sequence(first, made_sync("guard", **{hook: clean_texts}))]
+    side = "input_processors" if hook == "process_input" else "output_processors"
+    watch = Watch([[f"say {SECRET}", lambda: signal.abort("stop"), "!"]], **{side: guards})
+    outcome = await watch.run(f"my card is {SECRET}" if hook == "process_input" else "hi", abort_signal=signal)
+    assert outcome.finish_reason == "aborted"
+    assert SECRET not in as_text([outcome.text, outcome.response.db_messages, await stored(watch.store)])
+
+
 async def test_input_whose_guard_a_cancellation_made_fail_is_not_kept() -> None:
     """R12.30; the guard has passed nothing"""
     signal = AbortSignal()
@@ -616,12 +642,12 @@ async def test_a_run_does_not_go_on_without_the_guards_that_it_was_started_with(
     assert result.text == ""
 
 
-@pytest.mark.parametrize("asks", [True, lambda **call: True], ids=["always", "a function"])
+@pytest.mark.parametrize("asks", [True, lambda *call: True], ids=["always", "a function"])
 async def test_a_resumed_run_still_asks_for_approval(asks: Any) -> None:
     """R12.35, R12.37"""
     ran: list[Any] = []
     watch = Watch([tool_call("t", {"n": 1}), tool_call("t", {"n": 2}), "ok"], tools=[Tool(id="t", execute=ran.append)])
-    outcome = await watch.run(require_tool_approval=True)
+    outcome = await watch.run(require_tool_approval=asks)
     assert ran == []
     result = await watch.agent.approve_tool_call_generate(outcome.run_id)
     assert ran == [{"n": 1}]
@@ -646,7 +672,6 @@ async def test_a_resumed_run_forgets_the_system_messages_of_the_step_before() ->
     assert told == [["SYS", "S0"], ["SYS", "S1"]]
 
 
-@pytest.mark.xfail(reason="a set in a processor's state comes back as a list, also within one process")
 async def test_a_guards_state_is_what_it_was_when_a_run_goes_on_in_the_same_process() -> None:
     """R8.4"""
     found: list[Any] = []
@@ -682,7 +707,6 @@ async def test_an_error_that_a_stream_hook_cleaned_is_stored_clean() -> None:
     assert (await stored(watch.store))[1].content.parts[0].error["message"] == "you said X"
 
 
-@pytest.mark.xfail(reason="the message of a ProcessorError quotes the exception, and its chunk goes to the client")
 async def test_the_text_of_a_guards_crash_does_not_reach_the_client() -> None:
     """R17.2, R17.3"""
 
@@ -694,3 +718,43 @@ async def test_the_text_of_a_guards_crash_does_not_reach_the_client() -> None:
     watch = Watch([f"say {SECRET}"], output_processors=[made_sync(process_output_stream=crash)])
     outcome = await watch.run(fails=True)
     assert SECRET not in as_text([chunk_to_dict(chunk) for chunk in outcome.chunks])
+
+
+@pytest.mark.parametrize("way", ["returned", "emitted"])
+async def test_a_chunk_that_a_processor_uses_in_every_run_carries_nothing_from_one_to_the_next(way: str) -> None:
+    """R1.19, R2.26, R5.1"""
+    note = TextDelta(payload=TextDeltaPayload(id="t", text="[removed]"))
+
+    async def replace(args: Any) -> Any:
+        if args.part.type != "text-delta":
+            return args.part
+        if way == "returned":
+            return note
+        await args.emit(note)
+        return None
+
+    def sign(args: Any) -> Any:
+        if args.part.type == "text-delta":
+            args.part.payload.text += args.request_context.get("user", "")
+        return args.part
+
+    guards = [made_sync("replace", process_output_stream=replace), made_sync("sign", process_output_stream=sign)]
+    watch = Watch(["a", "b"], output_processors=guards)
+    await watch.run(request_context={"user": SECRET})
+    outcome = await watch.run()
+    assert outcome.text == "[removed]"
+    assert {chunk.run_id for chunk in outcome.chunks} == {outcome.run_id}
+
+
+async def test_settings_that_a_hook_edits_are_not_the_agents() -> None:
+    """R2.11, R2.14, R1.19"""
+
+    def edit(args: Any) -> None:
+        args.provider_options["p"]["key"] = SECRET
+        args.model_settings["headers"]["key"] = SECRET
+
+    defaults = {"provider_options": {"p": {}}, "model_settings": {"headers": {}}}
+    watch = Watch(["a"], default_options=defaults, input_processors=[made_sync(process_input_step=edit)])
+    await watch.run()
+    assert SECRET not in repr(watch.agent.default_options)
+    assert SECRET not in repr(watch.model.requests)

@@ -107,6 +107,7 @@ def test_a_text_file_is_sent_as_text() -> None:
     [
         (file("video/mp4", "QUJD"), "takes no file of type 'video/mp4'"),
         (file("application/pdf", "https://x.example/a.pdf"), "cannot load a file of type 'application/pdf'"),
+        (file("text/plain", "QUJDR"), "has data that is no base64"),
         ({"type": "hologram"}, "a part of type 'hologram'"),
     ],
 )

@@ -112,6 +112,7 @@ def test_files_of_a_user_are_sent_in_the_providers_form(part: dict[str, Any], ex
     [
         (file("video/mp4", "QUJD"), "takes no file of type 'video/mp4'"),
         (file("audio/wav", "QUJD"), "takes no file of type 'audio/wav'"),
+        (file("text/plain", "QUJDR"), "has data that is no base64"),
         ({"type": "hologram"}, "a part of type 'hologram'"),
     ],
 )

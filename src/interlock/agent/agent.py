@@ -20,6 +20,10 @@ from interlock.tools import as_tools
 _log = logging.getLogger("interlock")
 
 
+_KEPT_STATES = 1000
+"""Runs whose processors' state stays in memory while they are suspended; older ones go on with what JSON kept."""
+
+
 class Agent:
     """A model with instructions, tools and processors.
 
@@ -82,6 +86,7 @@ class Agent:
                 f"agent {identifier!r} has no model: give an instance or an id like 'openai/gpt-5'"
             )
         check_retries(max_processor_retries)
+        check_retries(max_retries, "max_retries")
         check_names(default_options or {})
         self.id = identifier
         self.name = name or identifier
@@ -100,6 +105,7 @@ class Agent:
         self.tracer = tracer
         self.run_store: RunStore = run_store or InMemoryRunStore()
         self._warned: set[str] = set()
+        self.kept_states: dict[str, dict[str, dict[str, Any]]] = {}
         # What can be checked and compiled now is, so that a mistake shows before the first request.
         self.static_tools = None if is_dynamic(tools) else as_tools(tools or {})
         self.static_models = None if is_dynamic(model) else static_models(model)
@@ -235,6 +241,12 @@ class Agent:
         ``with agent.stream_sync("hi") as stream: for chunk in stream: …``
         """
         return SyncStream(lambda: self.stream(messages, **options))
+
+    def keep_states(self, run_id: str, states: dict[str, dict[str, Any]]) -> None:
+        """Keep the state of a suspended run's processors as it is, for a resumption in this process (R8.4)."""
+        if len(self.kept_states) >= _KEPT_STATES:
+            del self.kept_states[next(iter(self.kept_states))]
+        self.kept_states[run_id] = states
 
     def warn_once(self, message: str) -> None:
         """Log a warning about the configuration, once an agent."""

@@ -68,6 +68,8 @@ class SyncStream:
         self._start = start
         self._thread: LoopThread | None = None
         self._stream: AgentStream | None = None
+        self._outcome: AgentResult | None = None
+        """What the run had come to when the stream was closed."""
 
     def __enter__(self) -> Self:
         self._open()
@@ -103,15 +105,20 @@ class SyncStream:
         return (chunk.payload.text for chunk in self if isinstance(chunk, TextDelta))
 
     def result(self) -> AgentResult:
-        """Drive the run to its end and return its outcome; also after ``close``."""
-        thread, stream = self._open()
-        return thread.run(stream.get_full_output())
+        """Drive the run to its end and return its outcome; after ``close`` the outcome as it was then."""
+        if self._outcome is None:
+            thread, stream = self._open()
+            return thread.run(stream.get_full_output())
+        return self._outcome
 
     def close(self) -> None:
         """Cancel the run if it has not ended, and stop the thread."""
         if self._thread is not None and self._stream is not None:
+            if self._outcome is not None:
+                return
             try:
                 self._thread.run(self._stream.aclose())
+                self._outcome = self._thread.run(self._stream.get_full_output())
             finally:
                 self._thread.close()
 

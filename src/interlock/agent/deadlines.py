@@ -20,9 +20,9 @@ class Deadlines:
     def __init__(self, scope: RunScope, settings: Mapping[str, Any]) -> None:
         limits = settings.get("timeout") or {}
         self._scope = scope
-        self._step_s: float | None = _seconds(limits.get("step_ms"))
+        self._step_s: float | None = _seconds(limits, "step_ms")
         self._step: asyncio.TimerHandle | None = None
-        self._total = self._arm(_seconds(limits.get("total_ms")), TOTAL_TIMEOUT)
+        self._total = self._arm(_seconds(limits, "total_ms"), TOTAL_TIMEOUT)
 
     def begin_step(self) -> None:
         """Start the clock of a provider call."""
@@ -47,5 +47,22 @@ class Deadlines:
         return asyncio.get_running_loop().call_later(seconds, self._scope.interrupt, reason)
 
 
-def _seconds(milliseconds: float | None) -> float | None:
+def _seconds(limits: Mapping[str, Any], name: str) -> float | None:
+    milliseconds = limits.get(name)
     return None if milliseconds is None else milliseconds / 1000
+
+
+def check_timeout(timeout: Any) -> None:
+    """Raise unless ``model_settings.timeout`` can be kept.
+
+    Raises:
+        ValueError: it is no mapping of ``total_ms`` and ``step_ms`` to positive numbers of milliseconds.
+    """
+    if timeout is None:
+        return
+    names = ("total_ms", "step_ms")
+    if not isinstance(timeout, Mapping) or not set(timeout) <= set(names):
+        raise ValueError(f"model_settings.timeout is {{'total_ms': …, 'step_ms': …}} in milliseconds, not {timeout!r}")
+    for name, value in timeout.items():
+        if value is not None and (not isinstance(value, (int, float)) or isinstance(value, bool) or value <= 0):
+            raise ValueError(f"model_settings.timeout.{name} must be a positive number of milliseconds, got {value!r}")

@@ -268,6 +268,7 @@ class RunLoop:
         state.suspend_payload = None if payload is None else payload.to_dict()
         state.request_context = self._scope.request_context.to_dict()
         await self._run.agent.run_store.save(state.run_id, state_to_dict(state))
+        self._run.agent.keep_states(state.run_id, state.processor_states)
         state.finish_reason = SUSPENDED
         self._is_over = True
         await self._tell_finish()
@@ -481,6 +482,7 @@ class RunLoop:
         if text and not (state.steps and state.steps[-1] is attempt.result):
             state.text_override = state.text + text
         state.finish_reason = ABORTED
+        state.error = None
         await scope.drop_tasks()
         await self._run_result_hooks()
         await self._run.tell("on_abort", {"steps": list(state.steps), "text": state.text})

@@ -100,9 +100,9 @@ def check_names(options: Mapping[str, Any]) -> None:
             raise TypeError(f"unknown option {name!r}; {hint}")
 
 
-def check_retries(value: Any) -> None:
-    """Raise ``ValueError`` unless ``value`` is a retry limit or ``None`` (R7.1)."""
-    _check_count({"max_processor_retries": value}, "max_processor_retries", least=0, may_be_none=True)
+def check_retries(value: Any, name: str = "max_processor_retries") -> None:
+    """Raise ``ValueError`` unless ``value`` is a number of retries or ``None`` (R7.1)."""
+    _check_count({name: value}, name, least=0, may_be_none=True)
 
 
 def _check_count(options: Mapping[str, Any], name: str, *, least: int, may_be_none: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from interlock._ids import new_id
+from interlock.agent.deadlines import check_timeout
 from interlock.agent.options import DEFAULT_MAX_STEPS, merge_options
 from interlock.agent.ports import Memory, MemoryCall, resolve_memory
 from interlock.agent.run import Run
@@ -82,6 +83,9 @@ class Configured(Protocol):
     """The compiled pipeline, where no processor array is a function."""
     pipelines: dict[tuple[tuple[int, ...], ...], Pipeline]
     """Pipelines of calls with other processors, the oldest first."""
+
+    kept_states: dict[str, dict[str, dict[str, Any]]]
+    """Processors' state of runs that were suspended in this process, with what JSON cannot hold (R8.4)."""
 
     def warn_once(self, message: str) -> None:
         """Log a warning about the configuration, once an agent."""
@@ -199,6 +203,7 @@ async def resume_run(agent: Configured, run_id: str, resumption: Resumption, giv
     await _settings(run, agent, options, dynamic)
     _check_resumption(run, call_id, resumption)
     await agent.run_store.take(run_id)
+    state.processor_states = agent.kept_states.pop(run_id, state.processor_states)
     run.resumption = resumption
     return run
 
@@ -382,6 +387,7 @@ def _apply(run: Run, options: Mapping[str, Any]) -> None:
     run.active_tools = None if active is None else list(active)
     run.provider_options = options.get("provider_options")
     run.model_settings = snake_settings(options.get("model_settings") or {})
+    check_timeout(run.model_settings.get("timeout"))
     run.structured_output = structured_output(options.get("structured_output"))
     run.max_steps, run.stop_when = _step_limits(options)
     run.include_raw_chunks = bool(options.get("include_raw_chunks", False))

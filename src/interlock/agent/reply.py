@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from types import AsyncGeneratorType
@@ -55,6 +56,8 @@ from interlock.processors import StepResult
 from interlock.processors.results import CachedStepChunk
 from interlock.processors.stream import as_list
 from interlock.usage import Usage
+
+_log = logging.getLogger("interlock")
 
 TERMINAL_REASONS = frozenset({ERROR, LENGTH, CONTENT_FILTER})
 """Finish reasons after which the loop never goes on (R1.12)."""
@@ -339,8 +342,6 @@ class Reply:
             return []
         if chunk.type == "raw" and not self._run.include_raw_chunks:
             return []
-        if kind is ResponseMetadata:
-            self._metadata |= chunk.payload.to_dict()  # type: ignore[attr-defined]  # checked by its class
         if kind in _TOOL_INPUT:
             return await self._accept_call(chunk)
         if isinstance(chunk, (ToolResult, ToolErrorChunk)):
@@ -400,7 +401,9 @@ class Reply:
         out = self._run.scope.take()
         for one in passed:
             self._record(one)
-            if one.__class__ is not ResponseMetadata:
+            if isinstance(one, ResponseMetadata):
+                self._metadata |= one.payload.to_dict()
+            else:
                 await self._tell_chunk(one)
                 out.append(one)
         return out
@@ -439,9 +442,12 @@ class Reply:
         self.request = payload.get("request")
 
     def _take_finish(self, finish: Finish) -> None:
+        if self.has_response:
+            _log.warning("the model finished its reply twice; the second finish is ignored")
+            return
         self._finish = finish
         outcome, output = finish.payload.step_result, finish.payload.output
-        self.finish_reason = outcome.reason
+        self.finish_reason = outcome.reason or "unknown"
         if outcome.warnings:
             self.warnings = [*self.warnings, *outcome.warnings]
         if output is not None and output.usage is not None:

@@ -12,6 +12,8 @@ from interlock.agent.run import Run
 from interlock.chunks import (
     ABORTED,
     RETRY,
+    Abort,
+    AbortPayload,
     Chunk,
     File,
     ObjectChunk,
@@ -101,6 +103,8 @@ class AgentStream:
 
     async def aclose(self) -> None:
         """Cancel the provider call and running tools, and end the run as a cancelled one; nothing if it has ended."""
+        if self._run is None:
+            self._is_done = True
         if self._run is None or self._is_done:
             return
         self._run.scope.signal.abort("the stream was closed")
@@ -109,8 +113,11 @@ class AgentStream:
     async def _discard(self) -> None:
         """Drop the run without saving anything: its task was cancelled (R12.29)."""
         if self._source is not None and not self._is_done:
-            if not self._source.ag_running:
-                await self._source.aclose()
+            if self._source.ag_running and self._run is not None:
+                # Another task is reading: its pull ends the run as a cancelled one.
+                self._run.scope.signal.abort("the stream was closed")
+                return
+            await self._source.aclose()
             self._end(ABORTED)
 
     def _end(self, reason: str | None = None) -> None:
@@ -199,7 +206,11 @@ class AgentStream:
         if isinstance(error, StopAsyncIteration):
             self._end()
             return
-        # The run has stopped and saved nothing (R12.29).
+        # The run has stopped and saved nothing (R12.29); other readers are not to take that for its regular end.
+        if self._run is not None and not self._is_done:
+            self._chunks.append(
+                Abort(payload=AbortPayload(reason="a reader was cancelled"), run_id=self._run.state.run_id)
+            )
         self._end(ABORTED)
         raise error
 

@@ -18,6 +18,9 @@ _log = logging.getLogger("interlock")
 ErrorStrategy = Literal["strict", "warn", "fallback"]
 Injection = bool | Literal["system", "inline", "auto"]
 
+_SCHEMA_WORDS = frozenset({"type", "properties", "items", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "$defs"})
+"""Keywords by which a mapping is known as a JSON Schema."""
+
 _FENCED = re.compile(r"\s*```[\w-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOTALL)
 
 
@@ -74,7 +77,14 @@ def structured_output(given: Any) -> StructuredOutputOptions | None:
 
 
 def _read(given: Any) -> StructuredOutputOptions:
-    if not isinstance(given, Mapping) or "schema" not in given:
+    if not isinstance(given, Mapping) or (given and _SCHEMA_WORDS.issuperset(given)):
+        return StructuredOutputOptions(schema=given)
+    if "schema" not in given:
+        if _SCHEMA_WORDS.isdisjoint(given):
+            raise ConfigurationError(
+                f"structured_output has no 'schema', only {', '.join(sorted(map(str, given))) or 'nothing'}: "
+                "give {'schema': …}, or a schema itself"
+            )
         return StructuredOutputOptions(schema=given)
     known = set(StructuredOutputOptions.__struct_fields__) - {"parsed"}
     unknown = set(given) - known

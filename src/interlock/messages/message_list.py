@@ -19,9 +19,9 @@ from interlock.messages._response import append_data_part, append_response
 from interlock.messages._system import FEEDBACK_TAG, SystemMessage, SystemMessages
 from interlock.messages._timeline import SOURCES, Source, Timeline
 from interlock.messages._views import Removals, Views
-from interlock.messages.parts import DataPart, Message, Part, ToolInvocationPart, part_from_dict
+from interlock.messages.parts import DataPart, Message, Part, ReasoningPart, ToolInvocationPart, part_from_dict
 from interlock.messages.prompt import PromptMessage
-from interlock.messages.text import mirrored_text, texts_of
+from interlock.messages.text import follow_reasoning, mirrored_text, texts_of
 
 _log = logging.getLogger("interlock")
 
@@ -275,7 +275,8 @@ class MessageList:
     def refresh_mirrors(self) -> None:
         """Make what is noted beside the parts of messages that hooks may have edited follow these parts.
 
-        That is the legacy ``content.content`` (R4.2), and what models are told in place of a tool's result (R4.11).
+        That is the legacy ``content.content`` (R4.2), what models are told in place of a tool's result (R4.11), and the
+        details of reasoning (R4.15).
         """
         if not self._timeline.is_exposed:
             return
@@ -283,6 +284,9 @@ class MessageList:
             content = message.content
             if content.content is not None:
                 content.content = mirrored_text(content)
+            for part in content.parts:
+                if part.__class__ is ReasoningPart:
+                    follow_reasoning(part)
             for part in content.parts:
                 if part.provider_metadata is not None and isinstance(part, ToolInvocationPart) and is_stale(part):
                     part.provider_metadata = without_output(part.provider_metadata)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from interlock._json import Record, iso
-from interlock.messages.parts import Message, MessageContent, Part
+from interlock.messages.parts import Message, MessageContent, Part, ReasoningPart
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -91,3 +91,13 @@ def mirrored_text(content: MessageContent) -> str | None:
         return content.content
     texts = texts_of(content.parts)
     return "\n".join(texts) if texts else None
+
+
+def follow_reasoning(part: Part) -> None:
+    """Let the details of an edited reasoning part say what its text says; the signature of other words goes."""
+    if not isinstance(part, ReasoningPart) or not part.details:
+        return
+    told = [detail for detail in part.details if detail.get("type") == "text"]
+    if told and "".join(str(detail.get("text") or "") for detail in told) != part.reasoning:
+        redacted = [detail for detail in part.details if detail.get("type") == "redacted"]
+        part.details = [{"type": "text", "text": part.reasoning}, *redacted]

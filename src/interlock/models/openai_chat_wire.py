@@ -5,7 +5,6 @@ One file, so that a reader can compare the two directions. No input or output ha
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -46,6 +45,7 @@ from interlock.models.openai_protocol import (
     options_of,
     output_parts,
     own_options,
+    text_of_file,
     to_arguments,
     unsupported,
 )
@@ -190,7 +190,7 @@ def _to_user_part(part: dict[str, Any], provider: str) -> dict[str, Any] | None:
         name = part.get("filename") or "file.pdf"
         return {"type": "file", "file": {"filename": name, "file_data": data_uri(media_type, data)}}
     if media_type.startswith("text/"):
-        return {"type": "text", "text": base64.b64decode(data).decode("utf-8", "replace")}
+        return {"type": "text", "text": text_of_file(part)}
     raise ModelError(f"Chat Completions takes no file of type {media_type!r}: it takes images, wav, mp3, PDF and text")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import msgspec
 
 from interlock._json import camel
+from interlock.errors import ModelError
 from interlock.models.base import ModelRequest, Prompt
 from interlock.models.streamed_calls import parsed_args
 
@@ -83,6 +86,18 @@ def bare_data(part: dict[str, Any]) -> str:
     """A file's data: base64 without the head of a data URI, an address, or a file id."""
     data: str = part["data"]
     return data.partition(",")[2] if data.startswith("data:") else data
+
+
+def text_of_file(part: dict[str, Any]) -> str:
+    """The text of a file that is text.
+
+    Raises:
+        ModelError: Its data is no base64.
+    """
+    try:
+        return base64.b64decode(bare_data(part)).decode("utf-8", "replace")
+    except binascii.Error as error:
+        raise ModelError(f"a file of type {part['mediaType']!r} has data that is no base64: {error}") from error
 
 
 def is_address(data: str) -> bool:

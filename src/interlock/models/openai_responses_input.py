@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,15 @@ import msgspec
 
 from interlock.errors import ModelError
 from interlock.models.base import Prompt
-from interlock.models.openai_protocol import bare_data, data_uri, is_address, options_of, output_parts, to_arguments
+from interlock.models.openai_protocol import (
+    bare_data,
+    data_uri,
+    is_address,
+    options_of,
+    output_parts,
+    text_of_file,
+    to_arguments,
+)
 from interlock.models.openai_server_tools import SERVER_TOOLS, to_server_item
 
 Item = dict[str, Any]
@@ -86,7 +93,7 @@ class ResponsesInput:
         if is_address(data):
             return {"type": "input_file", "file_url": data}
         if media_type.startswith("text/"):
-            return {"type": "input_text", "text": base64.b64decode(data).decode("utf-8", "replace")}
+            return {"type": "input_text", "text": text_of_file(part)}
         if media_type.startswith(_UNREADABLE):
             raise ModelError(f"Responses takes no file of type {media_type!r}: it takes images, documents and text")
         name = part.get("filename") or ("file.pdf" if media_type == "application/pdf" else "file")

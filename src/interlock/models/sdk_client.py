@@ -38,7 +38,7 @@ def require_async(client: SdkClient) -> None:
     if not inspect.iscoroutinefunction(getattr(client, "post", None)):
         kind = type(client).__name__
         raise ConfigurationError(
-            f"client is of type {kind}: give an httpx2.AsyncClient or the asynchronous client of an SDK, such as AsyncOpenAI"
+            f"client is of type {kind}: give an httpx2.AsyncClient or an SDK's asynchronous client, such as AsyncOpenAI"
         )
 
 

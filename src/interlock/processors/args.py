@@ -250,13 +250,14 @@ class ProcessInputStepArgs(HookArgs):
     @lazy
     def provider_options(self) -> dict[str, Any] | None:
         """Options by provider namespace; a copy."""
-        options = self._stage.provider_options
-        return None if options is None else dict(options)
+        options: dict[str, Any] | None = copy_json(self._stage.provider_options)
+        return options
 
     @lazy
     def model_settings(self) -> dict[str, Any]:
         """Settings of the call, snake_case; a copy."""
-        return dict(self._stage.model_settings)
+        settings: dict[str, Any] = copy_json(self._stage.model_settings)
+        return settings
 
     @lazy
     def structured_output(self) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from copy import copy
 from typing import Any, Protocol
 
 import msgspec
 
-from interlock.chunks import Chunk
+from interlock.chunks import Chunk, Payload
 from interlock.context import AbortSignal, RequestContext
 from interlock.errors import ProcessorError, ProcessorWorkflowError, TripWire
 from interlock.messages import MessageList
@@ -139,6 +140,9 @@ class RunScope:
     def end(self) -> None:
         """No hook, no emission and no signal means anything to this run any more."""
         self.is_ended = True
+        if self._cancelled is not None:
+            # Whoever caught our cancellation must not leave the caller's task marked with it.
+            self.take_back_cancellation()
         # What a finished run refers to is freed at once, not by the cycle collector.
         self.record = None
         self.chain = None
@@ -194,7 +198,8 @@ class RunScope:
             # After an abort nothing that somebody held back goes out (R6.9).
             _log.debug("run %s has ended; a %s chunk written to it is dropped", self.data.run_id, chunk.type)
             return []
-        chunk.run_id = chunk.run_id or self.data.run_id
+        if not chunk.run_id:
+            chunk = own_chunk(chunk, self.data.run_id)
         chunks = [chunk] if self.chain is None else await self.chain.send_through(chunk, start)
         self.outbox += chunks
         self.attention = True
@@ -270,6 +275,8 @@ class RunScope:
         task = asyncio.get_running_loop().create_task(self._watch(coro, processor, hook))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        # A task that is cancelled before its first step never gets to the coroutine.
+        task.add_done_callback(lambda _: coro.close())
         self.attention = True
         return task
 
@@ -295,6 +302,16 @@ class RunScope:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def own_chunk(chunk: Chunk, run_id: str) -> Chunk:
+    """The chunk as one of this run; a copy, because a processor may use the same object in any number of runs."""
+    twin = copy(chunk)
+    twin.run_id = run_id
+    payload = getattr(twin, "payload", None)
+    if isinstance(payload, Payload):
+        twin.payload = copy(payload)  # type: ignore[attr-defined]  # it has one
+    return twin
 
 
 def hook_failure(processor_id: str, hook: str, error: Exception, step: WorkflowStep | None = None) -> ProcessorError:

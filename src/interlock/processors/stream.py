@@ -14,7 +14,7 @@ from interlock.errors import ProcessorReturnError, TripWire
 from interlock.processors.args import FlushOutputStreamArgs, ProcessOutputStreamArgs
 from interlock.processors.bound import BoundProcessor
 from interlock.processors.observe import HookEvent, notify
-from interlock.processors.scope import RunScope, hook_failure
+from interlock.processors.scope import RunScope, hook_failure, own_chunk
 
 _log = logging.getLogger("interlock")
 
@@ -222,7 +222,7 @@ class StreamChain:
                 hook=hook,
             )
         if not item.run_id:
-            item.run_id = source.run_id if source is not None else self._scope.data.run_id
+            item = own_chunk(item, source.run_id if source is not None else self._scope.data.run_id)
         return _of_its_type(item)
 
     async def _failed(self, link: Link, chunk: Chunk | None, error: Exception, hook: str = HOOK) -> Any:

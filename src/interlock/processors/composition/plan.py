@@ -254,7 +254,7 @@ class BoundSequence(BoundStep):
             own.begin(self._data(hook, scope, stage))
         for step in self._steps:
             await step.run(hook, scope, stage, own)
-            if scope.is_aborted:
+            if scope.is_aborted and hook.ends_on_abort:
                 return
             if own is not None:
                 own.results[step.id] = self._data(hook, scope, stage)

@@ -271,3 +271,30 @@ def test_added_message_objects_are_kept_live() -> None:
     """R3.7"""
     one = Message.from_dict({"id": "a", "role": "user", "content": "x"})
     assert MessageList().add(one, "input").get.all.db()[0] is one
+
+
+@pytest.mark.parametrize(
+    "said_since",
+    [["hi"], ["hi", {"role": "user", "content": "there"}], [user("hi")], [user("hi", id="h0", created_at=at(0))]],
+    ids=["text", "several", "undated", "known-id"],
+)
+@pytest.mark.parametrize("source", ["input", "memory"])
+def test_a_history_with_something_new_behind_it_is_added_as_one_by_one(said_since: list[object], source: str) -> None:
+    """R3.3, R3.13"""
+
+    def history() -> list[Message]:
+        return [(user if n % 2 == 0 else assistant)(f"m{n}", id=f"h{n}", created_at=at(n)) for n in range(4)]
+
+    at_once = MessageList().add([*history(), *said_since], source)
+    one_by_one = MessageList()
+    for one in [*history(), *said_since]:
+        one_by_one.add([[one]], source)
+    assert said(at_once) == said(one_by_one)
+
+
+def test_an_invalid_message_behind_a_history_leaves_the_list_as_it_was() -> None:
+    """R3.3"""
+    message_list = MessageList()
+    with pytest.raises(InvalidMessageError, match="neither content nor parts"):
+        message_list.add([user("a", id="a", created_at=at(0)), {"role": "user"}], "input")
+    assert said(message_list) == []

@@ -291,3 +291,13 @@ def test_an_edit_of_a_found_call_is_seen() -> None:
     for result in ("one", "two", "three"):
         part.tool_invocation.result = result
         assert message_list.prompt_for_model()[1]["content"][0]["output"]["value"] == result
+
+
+def test_whether_a_file_was_sent_is_known_without_a_search() -> None:
+    """R4.16: only then may there be something to fetch."""
+    message_list = MessageList().add(["a", "b"], "input")
+    message_list.prompt_for_model()
+    assert not message_list.has_sent_files
+    message_list.add(user("look", FilePart(data="https://example.com/a.png", mime_type="image/png")), "input")
+    message_list.prompt_for_model()
+    assert message_list.has_sent_files

@@ -14,7 +14,7 @@ from interlock._json import copy_json
 from interlock.chunks import Chunk
 from interlock.context import AbortSignal, RequestContext
 from interlock.errors import TripWire
-from interlock.messages import Message, MessageList
+from interlock.messages import Message, MessageList, Source
 from interlock.messages.parts import ToolInvocationPart
 from interlock.processors.bound import BoundProcessor
 from interlock.processors.observe import NO_TRACING, TracingContext
@@ -60,6 +60,8 @@ class HookArgs:
     """What every hook gets (section 2.1)."""
 
     _hook = ""
+    _stage_source: Source | None = None
+    """Of which messages the hook gives back a changed list; ``None`` for all."""
 
     def __init__(self, scope: RunScope, bound: BoundProcessor, stage: Any) -> None:
         self._scope = scope
@@ -151,12 +153,14 @@ class HookArgs:
     def message_list(self) -> MessageList:
         """The run's one live message list."""
         # A returned list is reconciled against what was there before the hook could add to the list (R3.22).
-        self._stage_messages  # noqa: B018
-        return self._scope.data.message_list
+        message_list = self._scope.data.message_list
+        if "_stage_messages" not in self.__dict__:
+            self._stage_messages = message_list.stage(self._stage_source)
+        return message_list
 
     @lazy
     def _stage_messages(self) -> list[Message]:
-        return self._scope.data.message_list.stage()
+        return self._scope.data.message_list.stage(self._stage_source)
 
     @lazy
     def messages(self) -> list[Message]:
@@ -552,11 +556,8 @@ class ProcessOutputResultArgs(HookArgs):
     """
 
     _hook = "process_output_result"
+    _stage_source = "response"
     _stage: ResultStage
-
-    @lazy
-    def _stage_messages(self) -> list[Message]:
-        return self._scope.data.message_list.stage("response")
 
     @lazy
     def result(self) -> OutputResult:

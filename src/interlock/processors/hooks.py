@@ -39,6 +39,8 @@ class Hook(msgspec.Struct, frozen=True):
     """Whether an ordinary exception is logged and the chain goes on (R7.18), instead of failing the run."""
     ends_on_abort: bool = True
     """Whether a cancellation ends the chain; not where what the hooks leave is stored even so (R12.28)."""
+    takes_list: bool = True
+    """Whether a hook may return the message list, which changes nothing more."""
     stops: Callable[[Any], bool] | None = None
     """Whether the chain ends early, given the stage."""
 
@@ -244,13 +246,18 @@ def _snake(key: str) -> str:
 
 INPUT = Hook("process_input", a.ProcessInputArgs, _apply_input, ends_on_abort=False)
 INPUT_STEP = Hook("process_input_step", a.ProcessInputStepArgs, _apply_input_step)
-LLM_REQUEST = Hook("process_llm_request", a.ProcessLLMRequestArgs, _apply_request)
-LLM_RESPONSE = Hook("process_llm_response", a.ProcessLLMResponseArgs, _ignore)
+LLM_REQUEST = Hook("process_llm_request", a.ProcessLLMRequestArgs, _apply_request, takes_list=False)
+LLM_RESPONSE = Hook("process_llm_response", a.ProcessLLMResponseArgs, _ignore, takes_list=False)
 OUTPUT_STEP = Hook("process_output_step", a.ProcessOutputStepArgs, _apply_output)
 TOOL_RESULT = Hook("process_tool_result", a.ProcessToolResultArgs, _apply_output)
 OUTPUT_RESULT = Hook("process_output_result", a.ProcessOutputResultArgs, _apply_result, ends_on_abort=False)
 API_ERROR = Hook(
-    "process_api_error", a.ProcessAPIErrorArgs, _apply_error, is_logged=True, stops=lambda stage: bool(stage.retry)
+    "process_api_error",
+    a.ProcessAPIErrorArgs,
+    _apply_error,
+    is_logged=True,
+    takes_list=False,
+    stops=lambda stage: bool(stage.retry),
 )
 
 RETRY_HOOKS = frozenset(

@@ -89,17 +89,19 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
     if scope.trip is not None or scope.failure is not None:
         # What a background task or a flush left behind takes effect before another hook runs (R6.3, R19.4).
         await scope.check()
+    observer, message_list = scope.observer, scope.data.message_list
+    unchanged = message_list if hook.takes_list else None
     for bound in processors:
         args = hook.args(scope, bound, stage)
-        event = None if scope.observer is None else _begin(hook, bound, scope, args)
-        revision = 0 if event is None else scope.data.message_list.revision
+        event = None if observer is None else _begin(hook, bound, scope, args)
+        revision = 0 if event is None else message_list.revision
         result = None
         try:
             result = bound.call(args)
             if bound.is_async or (result is not None and hasattr(result, "__await__")):
                 result = await result
-            scope.data.message_list.forget_removed_texts()
-            if result is not None and scope.trip is None:
+            message_list.forget_removed_texts()
+            if result is not None and result is not unchanged and scope.trip is None:
                 hook.apply(args, stage, result)
         except TripWire as tripwire:
             scope.record_trip(tripwire, bound.processor, hook.name)
@@ -119,13 +121,13 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
                 _end(event, scope, "aborted", scope.trip.tripwire.reason)
             await scope.check()
         if event is not None:
-            changed = revision != scope.data.message_list.revision or _says_something(result)
+            changed = revision != message_list.revision or _says_something(result)
             _end(event, scope, "changed" if changed else "unchanged", "")
         if scope.is_aborted and hook.ends_on_abort:
             return
         if hook.stops is not None and hook.stops(stage):
             break
-    scope.data.message_list.refresh_mirrors()
+    message_list.refresh_mirrors()
 
 
 def _is_tolerated(hook: Hook, bound: BoundProcessor, error: Exception) -> bool:

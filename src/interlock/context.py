@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import threading
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
@@ -103,58 +105,85 @@ def _is_json(value: Any) -> bool:
     return True
 
 
+Listener = tuple[asyncio.AbstractEventLoop | None, Callable[[], None]]
+"""What is to be called, and the loop in whose thread."""
+
+
 class AbortSignal:
     """Cancels a run from outside: pass it as ``abort_signal`` and call ``abort()`` (R12.28).
 
-    It may be set from any task of the run's event loop, or before the run starts. From another thread use
-    ``loop.call_soon_threadsafe(signal.abort)``.
+    It may be set before the run starts, and from any task, thread or signal handler; one signal may serve several runs.
     """
 
-    __slots__ = ("_callbacks", "_event", "aborted", "reason")
+    __slots__ = ("_listeners", "_lock", "aborted", "reason")
 
     def __init__(self) -> None:
         self.aborted = False
         """Whether ``abort()`` was called."""
         self.reason: Any = None
         """What was given to ``abort()``."""
-        self._callbacks: list[Callable[[], None]] = []
-        self._event: asyncio.Event | None = None
+        self._listeners: list[Listener] = []
+        # Reentrant, because a signal handler may abort while its own thread adds a listener.
+        self._lock = threading.RLock()
 
     def abort(self, reason: Any = None) -> None:
         """Set the signal. Only the first call counts."""
-        if self.aborted:
-            return
-        self.aborted = True
-        self.reason = reason
-        if self._event is not None:
-            self._event.set()
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            try:
-                callback()
-            except Exception:
-                # A listener of one run must not keep the others from hearing of the cancellation.
-                _log.exception("a listener of an abort signal failed")
+        with self._lock:
+            if self.aborted:
+                return
+            self.reason = reason
+            self.aborted = True
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            _tell(*listener)
 
     async def wait(self) -> None:
         """Return when the signal is set."""
-        if self.aborted:
-            return
-        if self._event is None:
-            self._event = asyncio.Event()
-        await self._event.wait()
+        event = asyncio.Event()
+        self.add_callback(event.set)
+        try:
+            await event.wait()
+        finally:
+            self.remove_callback(event.set)
 
     def add_callback(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` when the signal is set; at once if it is."""
-        if self.aborted:
-            callback()
-        else:
-            self._callbacks.append(callback)
+        """Call ``callback`` when the signal is set; at once if it is.
+
+        Added inside an event loop, it is called in that loop's thread, whoever sets the signal.
+        """
+        with self._lock:
+            if not self.aborted:
+                self._listeners.append((_running_loop(), callback))
+                return
+        callback()
 
     def remove_callback(self, callback: Callable[[], None]) -> None:
         """Forget ``callback``; unknown ones are ignored."""
-        if callback in self._callbacks:
-            self._callbacks.remove(callback)
+        with self._lock:
+            found = next((one for one in self._listeners if one[1] == callback), None)
+            if found is not None:
+                self._listeners.remove(found)
 
     def __repr__(self) -> str:
         return f"AbortSignal(aborted={self.aborted}, reason={self.reason!r})"
+
+
+def _tell(loop: asyncio.AbstractEventLoop | None, callback: Callable[[], None]) -> None:
+    """Call a listener, in its loop's thread."""
+    if loop is not None and loop is not _running_loop():
+        # A loop that was closed has nobody left who could hear of it.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_tell, loop, callback)
+        return
+    try:
+        callback()
+    except Exception:
+        # A listener of one run must not keep the others from hearing of the cancellation.
+        _log.exception("a listener of an abort signal failed")
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

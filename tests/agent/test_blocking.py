@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from typing import Any
 
 import pytest
 
-from interlock import APICallError
-from interlock.testing import ScriptedModel, tool_call, types_of
+from interlock import AbortSignal, APICallError, tool
+from interlock.testing import ScriptedModel, tool_call, types_of, wait_for
 from tests.agent.kit import agent_of, echo
 
 
@@ -70,3 +71,75 @@ def test_an_unknown_option_is_refused_before_anything_runs() -> None:
     with pytest.raises(TypeError, match="nonsense"):
         agent_of(model).generate_sync("hi", **options)
     assert model.calls == 0
+
+
+class Elsewhere:
+    """Sets a signal from a thread of its own, once the run waits."""
+
+    def __init__(self) -> None:
+        self.signal = AbortSignal()
+        self.is_time = threading.Event()
+        self._thread = threading.Thread(target=self._abort)
+
+    def _abort(self) -> None:
+        self.is_time.wait()
+        self.signal.abort("enough")
+
+    def __enter__(self) -> Elsewhere:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_time.set()
+        self._thread.join()
+
+
+def test_generate_sync_is_aborted_from_another_thread() -> None:
+    """R12.28"""
+    with Elsewhere() as elsewhere:
+        model = ScriptedModel([["so far", elsewhere.is_time.set, wait_for(asyncio.Event()), "never"]])
+        result = agent_of(model).generate_sync("hi", abort_signal=elsewhere.signal)
+    assert (result.text, result.status, model.open_streams) == ("so far", "canceled", 0)
+
+
+def test_generate_sync_is_aborted_while_a_tool_waits() -> None:
+    """R12.28"""
+    with Elsewhere() as elsewhere:
+
+        @tool
+        async def wait() -> None:
+            """Wait for ever."""
+            elsewhere.is_time.set()
+            await asyncio.Event().wait()
+
+        model = ScriptedModel([[tool_call("wait")], "never"])
+        result = agent_of(model, tools=[wait]).generate_sync("hi", abort_signal=elsewhere.signal)
+    assert (result.status, model.calls) == ("canceled", 1)
+
+
+def test_stream_sync_is_aborted_from_another_thread() -> None:
+    """R12.28"""
+    with Elsewhere() as elsewhere:
+        model = ScriptedModel([["so far", elsewhere.is_time.set, wait_for(asyncio.Event()), "never"]])
+        with agent_of(model).stream_sync("hi", abort_signal=elsewhere.signal) as stream:
+            assert types_of(list(stream))[-1] == "abort"
+            assert stream.result().text == "so far"
+
+
+def test_one_signal_aborts_runs_of_several_threads() -> None:
+    """R12.28"""
+    started, results = threading.Barrier(3), list[str]()
+    signal = AbortSignal()
+
+    def run() -> None:
+        model = ScriptedModel([["a", started.wait, wait_for(asyncio.Event())]])
+        results.append(agent_of(model).generate_sync("hi", abort_signal=signal).status)
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    signal.abort()
+    for thread in threads:
+        thread.join()
+    assert results == ["canceled", "canceled"]

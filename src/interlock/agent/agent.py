@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Unpack
 
+from interlock.agent.accepted import AGENT_SETTINGS, check_values
 from interlock.agent.blocking import SyncStream, run_blocking
-from interlock.agent.options import CallOptions, ResumeOptions, check_names, check_retries
+from interlock.agent.options import CallOptions, ResumeOptions, check_options
 from interlock.agent.prepare import is_dynamic, prepare_run, resume_run, static_models
 from interlock.agent.result import AgentResult
 from interlock.agent.run_store import InMemoryRunStore, RunStore
@@ -23,6 +25,11 @@ _log = logging.getLogger("interlock")
 _KEPT_STATES = 1000
 """Runs whose processors' state stays in memory while they are suspended; older ones go on with what JSON kept."""
 
+_COMPILED = frozenset(
+    {"model", "tools", "input_processors", "output_processors", "error_processors", "default_options"}
+)
+"""Settings that are read when an agent is made."""
+
 
 class Agent:
     """A model with instructions, tools and processors.
@@ -30,7 +37,9 @@ class Agent:
     ``instructions``, ``model``, ``tools``, ``memory`` and the three processor arrays may be functions, sync or async;
     they are called once a run with one argument that has the run's ``request_context`` (R12.2).
 
-    An agent holds no state of its runs: any number of them may go on at the same time.
+    An agent holds no state of its runs: any number of them may go on at the same time. Model, tools, processors and
+    default options are checked and compiled when it is made and cannot be changed afterwards: lists become tuples, and
+    assigning another value raises ``AttributeError``. What differs from call to call is an option of the call.
 
     Args:
         id: The agent's id; ``name`` if it is left out.
@@ -55,7 +64,7 @@ class Agent:
     Raises:
         ValueError: neither ``id`` nor ``name``, or a number out of range.
         ConfigurationError: a processor, a tool or the model cannot work.
-        TypeError: an unknown default option.
+        TypeError: an unknown default option, or a setting of the wrong kind.
     """
 
     def __init__(
@@ -78,6 +87,21 @@ class Agent:
         tracer: Observer | None = None,
         run_store: RunStore | None = None,
     ) -> None:
+        given = {
+            "id": id,
+            "name": name,
+            "description": description,
+            "instructions": instructions,
+            "memory": memory,
+            "max_processor_retries": max_processor_retries,
+            "max_retries": max_retries,
+            "default_options": default_options,
+            "logger": logger,
+            "tracer": tracer,
+            "run_store": run_store,
+        }
+        check_values(given, AGENT_SETTINGS)
+        check_options(default_options or {})
         identifier = id or name
         if not identifier:
             raise ValueError("an agent needs an id (or at least a name): Agent(id='support', …)")
@@ -85,26 +109,23 @@ class Agent:
             raise ConfigurationError(
                 f"agent {identifier!r} has no model: give an instance or an id like 'openai/gpt-5'"
             )
-        check_retries(max_processor_retries)
-        check_retries(max_retries, "max_retries")
-        check_names(default_options or {})
         self.id = identifier
         self.name = name or identifier
         self.description = description
         self.instructions = instructions
-        self.model = model
-        self.tools = tools
+        self.model = _fixed(model)
+        self.tools = _fixed(tools)
         self.memory = memory
-        self.input_processors = input_processors
-        self.output_processors = output_processors
-        self.error_processors = error_processors
+        self.input_processors = _fixed(input_processors)
+        self.output_processors = _fixed(output_processors)
+        self.error_processors = _fixed(error_processors)
         self.max_processor_retries = max_processor_retries
         self.max_retries = max_retries
-        self.default_options: dict[str, Any] = dict(default_options or {})
+        self.default_options: Mapping[str, Any] = MappingProxyType(dict(default_options or {}))
         self.logger = logger or _log
         self.tracer = tracer
         self.run_store: RunStore = run_store or InMemoryRunStore()
-        self._warned: set[str] = set()
+        self._warned = set[str]()
         self.kept_states: dict[str, dict[str, dict[str, Any]]] = {}
         # What can be checked and compiled now is, so that a mistake shows before the first request.
         self.static_tools = None if is_dynamic(tools) else as_tools(tools or {})
@@ -117,6 +138,14 @@ class Agent:
                 _as_list(input_processors), _as_list(output_processors), _as_list(error_processors), self.warn_once
             )
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _COMPILED and name in self.__dict__:
+            raise AttributeError(
+                f"{name} of agent {self.id!r} cannot be changed any more, it is compiled already: "
+                "make another agent, or give the call an option"
+            )
+        super().__setattr__(name, value)
+
     def stream(self, messages: Any, **options: Unpack[CallOptions]) -> AgentStream:
         """Run the agent and read its answer while it is written (R12.6).
 
@@ -127,9 +156,10 @@ class Agent:
             **options: See ``CallOptions``.
 
         Raises:
-            TypeError: an unknown option.
+            TypeError: an unknown option, or one that does not take the value.
+            ValueError: a number that is out of range, or an unknown word.
         """
-        check_names(options)
+        check_options(options)
         return AgentStream(lambda: prepare_run(self, messages, options))
 
     async def generate(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult:
@@ -228,7 +258,7 @@ class Agent:
         return await self.resume_stream(resume_data, run_id, tool_call_id, **options).to_result()
 
     def _resume(self, run_id: str, resumption: Resumption, options: ResumeOptions) -> AgentStream:
-        check_names(options)
+        check_options(options)
         return AgentStream(lambda: resume_run(self, run_id, resumption, options))
 
     def generate_sync(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult:
@@ -257,6 +287,13 @@ class Agent:
     def __repr__(self) -> str:
         model = self.model if isinstance(self.model, str) else getattr(self.model, "model_id", self.model)
         return f"Agent(id={self.id!r}, model={model!r})"
+
+
+def _fixed(setting: Any) -> Any:
+    """A setting that nobody can add to, since it was compiled as it is."""
+    if isinstance(setting, list):
+        return tuple(setting)
+    return MappingProxyType(dict(setting)) if isinstance(setting, dict) else setting
 
 
 def _as_list(array: Any) -> Sequence[Any]:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from interlock.agent.accepted import CALL_OPTIONS, check_values
 from interlock.context import AbortSignal, RequestContext
 from interlock.models.base import ModelSettings
 from interlock.processors import Observer
@@ -76,38 +77,21 @@ _PROCESSOR_ARRAYS = ("input_processors", "output_processors", "error_processors"
 
 
 def merge_options(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The call's options over the agent's defaults; a processor array of ``None`` means "not set" (R12.8).
+    """The call's options over the agent's defaults; a processor array of ``None`` means "not set" (R12.8)."""
+    counting = {name: value for name, value in given.items() if value is not None or name not in _PROCESSOR_ARRAYS}
+    return {**defaults, **counting}
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise for a name that is no call option, or a value that the option does not take.
 
     Raises:
-        TypeError: an unknown name.
-        ValueError: a number that is out of range.
+        TypeError: an unknown name, with the nearest known one; a value of the wrong kind.
+        ValueError: a number that is out of range, or an unknown word.
     """
-    check_names(given)
-    counting = {name: value for name, value in given.items() if value is not None or name not in _PROCESSOR_ARRAYS}
-    merged = {**defaults, **counting}
-    _check_count(merged, "max_processor_retries", least=0, may_be_none=True)
-    _check_count(merged, "max_steps", least=1, may_be_none=True)
-    _check_count(merged, "tool_call_concurrency", least=1, may_be_none=True)
-    return merged
-
-
-def check_names(options: Mapping[str, Any]) -> None:
-    """Raise ``TypeError`` for a name that is no call option, with the nearest known one."""
     for name in options:
         if name not in _NAMES:
-            near = difflib.get_close_matches(name, _NAMES, n=1)
+            near = difflib.get_close_matches(str(name), _NAMES, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"the options are {', '.join(sorted(_NAMES))}"
             raise TypeError(f"unknown option {name!r}; {hint}")
-
-
-def check_retries(value: Any, name: str = "max_processor_retries") -> None:
-    """Raise ``ValueError`` unless ``value`` is a number of retries or ``None`` (R7.1)."""
-    _check_count({name: value}, name, least=0, may_be_none=True)
-
-
-def _check_count(options: Mapping[str, Any], name: str, *, least: int, may_be_none: bool) -> None:
-    value = options.get(name)
-    if value is None and may_be_none:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    check_values(options, CALL_OPTIONS)

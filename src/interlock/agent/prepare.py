@@ -72,7 +72,7 @@ class Configured(Protocol):
     memory: Any
     max_processor_retries: int | None
     max_retries: int | None
-    default_options: dict[str, Any]
+    default_options: Mapping[str, Any]
     tracer: Observer | None
     run_store: RunStore
     static_tools: dict[str, Tool] | None
@@ -147,7 +147,6 @@ async def prepare_run(agent: Configured, messages: Any, given: Mapping[str, Any]
     """Resolve everything, fill the message list, run ``process_input``.
 
     Raises:
-        TypeError: an unknown option.
         ConfigurationError: something cannot work as given.
         ProcessorError: a ``process_input`` hook failed (R17.1).
     """

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlock._json import to_json
+from interlock.agent.accepted import CALL_OPTIONS, check_values
 from interlock.agent.state import RunState
 from interlock.agent.state_shape import StateShape
 from interlock.agent.suspension import SuspendedStep
@@ -119,6 +120,7 @@ def _read(data: Mapping[str, Any]) -> RunState:
     state.call_ids = {_text(one) for one in _a(data, "callIds", list)}
     state.request_context = _a(data, "requestContext", dict)
     state.options = _a(data, "options", dict)
+    check_values(state.options, CALL_OPTIONS)
     suspended = data["suspended"]
     if suspended is not None:
         state.suspended = SuspendedStep(

@@ -95,3 +95,10 @@ def read_result(result: Any, form: type[msgspec.Struct]) -> dict[str, Any] | Non
             raise InvalidResultError(f"key {name!r} is given in two spellings")
         out[name] = value
     return out
+
+
+def is_tool_choice(value: Any) -> bool:
+    """Whether it is ``"auto"``, ``"none"``, ``"required"`` or ``{"type": "tool", "toolName": name}`` (R12.11)."""
+    if isinstance(value, Mapping):
+        return value.get("type") == "tool" and isinstance(value.get("toolName"), str)
+    return value in ("auto", "none", "required")

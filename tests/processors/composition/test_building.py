@@ -193,4 +193,4 @@ def test_one_workflow_may_serve_several_agents() -> None:
     """R16.1"""
     workflow: Workflow = sequence(judge())
     agents = [Agent(id=name, model=ScriptedModel(["x"]), input_processors=[workflow]) for name in "ab"]
-    assert [agent.input_processors for agent in agents] == [[workflow], [workflow]]
+    assert [agent.input_processors for agent in agents] == [(workflow,), (workflow,)]

@@ -22,6 +22,7 @@ EDGES = frozenset(
         "groq",
         "httpx",
         "httpx2",
+        "jsonschema",
         "mcp",
         "mistralai",
         "numpy",

@@ -13,7 +13,8 @@ from interlock.tools.observers import (
     notify,
 )
 from interlock.tools.resolve import ToolLike, ToolsLike, as_tools
-from interlock.tools.schema import Schema, SchemaMismatch, as_schema
+from interlock.tools.schema import Schema, SchemaMismatch
+from interlock.tools.schema_source import as_schema
 from interlock.tools.serialize import to_serializable
 
 __all__ = [

@@ -12,7 +12,8 @@ from interlock._json import copy_json
 from interlock.errors import ConfigurationError, ToolError
 from interlock.tools.context import ToolContext
 from interlock.tools.observers import InputAvailableEvent, InputDeltaEvent, InputStartEvent, OutputEvent
-from interlock.tools.schema import Schema, SchemaMismatch, as_arguments, as_schema
+from interlock.tools.schema import Schema, SchemaMismatch
+from interlock.tools.schema_source import as_arguments, as_schema
 from interlock.tools.serialize import to_serializable
 
 

@@ -1,45 +1,68 @@
-"""Checking plain JSON data against a JSON Schema that comes without code: client tools, MCP tools, raw schemas.
+"""JSON Schemas that come as data, such as those of client tools and MCP tools; importing this module loads jsonschema.
 
-The check covers what a model gets wrong: types, missing and unknown members, enumerations, alternatives and limits.
-Other keywords (``pattern``, ``format``, ``if``, …) are shown to the model and not checked here, and a ``$ref`` out of
-the schema is not followed; whoever executes the call knows its own rules best.
+``jsonschema`` does the checking; what is here puts its findings into the words of a tool error. Two things are left
+to whoever executes the call: ``format``, a note to the reader, and a ``pattern`` that Python's ``re`` cannot read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote
+
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import Draft4Validator, Draft7Validator, Draft202012Validator, extend, validator_for
+from referencing import Registry, Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012, specification_with
 
 from interlock._json import copy_json
 from interlock.errors import ConfigurationError
 from interlock.tools.schema import Schema, SchemaMismatch, path_text, unknown_member
 
-Path = tuple[str | int, ...]
+_DRAFTS = (Draft202012Validator, Draft7Validator, Draft4Validator)
+"""What a schema that names no draft may be written in; the first one that it fits holds."""
+
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "null": lambda value: value is None,
+    "boolean": lambda value: isinstance(value, bool),
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int),
+    "number": lambda value: isinstance(value, float),
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+"""How a value's type is called, the narrower name first."""
+
+_SIZES = {
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "minItems": "must have at least {} items",
+    "maxItems": "must have at most {} items",
+}
+"""What jsonschema's own words leave out: the limit."""
+
+_LONGEST_PROBLEM = 300
+"""Characters of a problem in jsonschema's words, which may quote the whole value."""
 
 
 class JsonSchema(Schema):
     """A JSON Schema given as data.
 
     Args:
-        schema: The schema; copied.
+        schema: The schema, of any draft from 4 to 2020-12; copied.
         owner: Whose schema it is, for the error message.
 
     Raises:
-        ConfigurationError: a ``$ref`` in it points to nothing.
+        ConfigurationError: it is no JSON Schema, or a ``$ref`` in it points to nothing.
     """
 
-    __slots__ = ()
+    __slots__ = ("_validator",)
 
     def __init__(self, schema: Mapping[str, Any], *, owner: str = "the schema") -> None:
         super().__init__(copy_json(dict(schema)))
-        for name in _unknown_types(self.json_schema):
-            raise ConfigurationError(
-                f"{owner} is no JSON Schema: {name!r} is no type; the types are {', '.join(_IS_TYPE)}"
-            )
-        for ref in _refs(self.json_schema):
-            if ref.startswith("#") and _target(self.json_schema, ref) is None:
-                raise ConfigurationError(f"{owner} refers to {ref!r}, which it does not contain")
+        self._validator = _read(self.json_schema, owner)
 
     def validate(self, value: Any) -> Any:
         """``value`` itself, if it fits.
@@ -48,7 +71,7 @@ class JsonSchema(Schema):
             SchemaMismatch: it does not fit.
         """
         try:
-            problems = list(_problems(self.json_schema, value, (), self.json_schema))
+            problems = list(_problems(self._validator.iter_errors(value)))
         except RecursionError:
             problems = ["(root): nested too deeply to be checked"]
         if problems:
@@ -56,168 +79,116 @@ class JsonSchema(Schema):
         return value
 
 
-def _problems(schema: Any, value: Any, path: Path, root: dict[str, Any]) -> Iterator[str]:
-    if schema is False:
-        yield f"{path_text(path)}: not allowed"
-    if not isinstance(schema, dict):
+# -- reading a schema ---------------------------------------------------------------------------------------------
+
+
+def _read(schema: dict[str, Any], owner: str) -> Validator:
+    kinds = [validator_for(schema, default=Draft202012Validator)] if "$schema" in schema else _DRAFTS
+    errors = [_schema_error(kind, schema) for kind in kinds]
+    if None not in errors:
+        raise ConfigurationError(f"{owner} is no JSON Schema: {_schema_problem(errors[0])}")
+    kind = kinds[errors.index(None)]
+    specification = specification_with(kind.META_SCHEMA.get("$schema") or "", default=DRAFT202012)
+    resource = Resource.from_contents(schema, default_specification=specification)
+    registry: Registry[Any] = Registry(retrieve=_elsewhere)  # type: ignore[call-arg]  # the alias of a private field
+    for reference in _broken_references(resource, registry.resolver_with_root(resource)):
+        raise ConfigurationError(f"{owner} refers to {reference!r}, which it does not contain")
+    checker: Validator = extend(kind, {"pattern": _pattern})(schema, registry=registry)  # type: ignore[no-untyped-call]
+    return checker
+
+
+def _schema_error(kind: type[Validator], schema: dict[str, Any]) -> SchemaError | None:
+    try:
+        # Without the formats: a pattern in another language's dialect is no fault of the schema.
+        kind.check_schema(schema, format_checker=None)  # type: ignore[call-arg]
+    except SchemaError as error:
+        return error
+    return None
+
+
+def _schema_problem(error: SchemaError | None) -> str:
+    assert error is not None
+    if error.absolute_path and error.absolute_path[-1] == "type":
+        return f"{error.instance!r} is no type; the types are {', '.join(_TYPES)}"
+    return _in_short(path_text(error.absolute_path), error.message)
+
+
+def _elsewhere(uri: str) -> Resource[Any]:
+    # A schema that lies elsewhere is not fetched: checking a call is no reason to open a connection. Anything fits it.
+    return Resource.from_contents({}, default_specification=DRAFT202012)
+
+
+def _broken_references(resource: Resource[Any], resolver: Any) -> Iterator[str]:
+    contents = resource.contents
+    reference = contents.get("$ref") if isinstance(contents, dict) else None
+    if isinstance(reference, str):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            yield reference
+    for inner in resource.subresources():
+        yield from _broken_references(inner, resolver.in_subresource(inner))
+
+
+def _pattern(validator: Validator, pattern: str, value: Any, schema: Any) -> Iterator[ValidationError]:
+    try:
+        fits = not isinstance(value, str) or re.search(pattern, value)
+    except re.error:
         return
-    ref = schema.get("$ref")
-    if isinstance(ref, str) and ref.startswith("#"):
-        yield from _problems(_target(root, ref), value, path, root)
-    wrong_type = _type_problem(schema, value, path)
-    if wrong_type is not None:
-        # Every other complaint about a value of the wrong type would only repeat this one.
-        yield wrong_type
-        return
-    yield from _choice_problems(schema, value, path, root)
-    yield from _limit_problems(schema, value, path)
-    if isinstance(value, dict):
-        yield from _object_problems(schema, value, path, root)
-    elif isinstance(value, list):
-        yield from _array_problems(schema, value, path, root)
+    if not fits:
+        yield ValidationError(f"must match {pattern!r}")
 
 
-_IS_TYPE: dict[str, Callable[[Any], bool]] = {
-    "null": lambda value: value is None,
-    "boolean": lambda value: isinstance(value, bool),
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: _is_number(value) and value == value // 1,
-    "number": lambda value: _is_number(value),
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-}
+# -- saying what does not fit -------------------------------------------------------------------------------------
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _type_problem(schema: dict[str, Any], value: Any, path: Path) -> str | None:
-    wanted = schema.get("type")
-    names = [wanted] if isinstance(wanted, str) else wanted
-    if not names or any(_IS_TYPE.get(name, _anything)(value) for name in names):
-        return None
-    return f"{path_text(path)}: must be {' or '.join(names)}, is {_json_type(value)}"
-
-
-def _anything(value: Any) -> bool:
-    return True
-
-
-def _json_type(value: Any) -> str:
-    """The JSON Schema name of a value's type."""
-    return next((name for name, is_type in _IS_TYPE.items() if is_type(value)), type(value).__name__)
-
-
-def _choice_problems(schema: dict[str, Any], value: Any, path: Path, root: dict[str, Any]) -> Iterator[str]:
-    if "const" in schema and not _same(schema["const"], value):
-        yield f"{path_text(path)}: must be {schema['const']!r}"
-    if "enum" in schema and not any(_same(item, value) for item in schema["enum"]):
-        yield f"{path_text(path)}: must be one of {', '.join(map(repr, schema['enum']))}"
-    for part in schema.get("allOf", ()):
-        yield from _problems(part, value, path, root)
-    for keyword in ("anyOf", "oneOf"):
-        if keyword not in schema:
-            continue
-        outcomes = [list(_problems(part, value, path, root)) for part in schema[keyword]]
-        fits = sum(not outcome for outcome in outcomes)
-        if fits == 0:
+def _problems(errors: Iterable[ValidationError]) -> Iterator[str]:
+    for error in errors:
+        if error.context:
             # The alternative with the fewest complaints is the one that was most likely meant.
-            yield from min(outcomes, key=len, default=[f"{path_text(path)}: not allowed"])
-        elif fits > 1 and keyword == "oneOf":
-            yield f"{path_text(path)}: fits more than one of the alternatives"
-
-
-def _same(a: Any, b: Any) -> bool:
-    # In JSON true is not 1; in Python True == 1.
-    return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)
-
-
-_LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool], str]] = {
-    "minimum": ("number", lambda value, limit: value >= limit, "must be at least {}"),
-    "maximum": ("number", lambda value, limit: value <= limit, "must be at most {}"),
-    "exclusiveMinimum": ("number", lambda value, limit: value > limit, "must be greater than {}"),
-    "exclusiveMaximum": ("number", lambda value, limit: value < limit, "must be less than {}"),
-    "minLength": ("string", lambda value, limit: len(value) >= limit, "must have at least {} characters"),
-    "maxLength": ("string", lambda value, limit: len(value) <= limit, "must have at most {} characters"),
-    "minItems": ("array", lambda value, limit: len(value) >= limit, "must have at least {} items"),
-    "maxItems": ("array", lambda value, limit: len(value) <= limit, "must have at most {} items"),
-}
-
-
-def _limit_problems(schema: dict[str, Any], value: Any, path: Path) -> Iterator[str]:
-    for keyword in _LIMITS.keys() & schema.keys():
-        kind, holds, text = _LIMITS[keyword]
-        limit = schema[keyword]
-        # Draft 4 wrote a boolean for the exclusive limits.
-        if _IS_TYPE[kind](value) and _IS_TYPE["number"](limit) and not holds(value, limit):
-            yield f"{path_text(path)}: {text.format(limit)}"
-
-
-def _object_problems(schema: dict[str, Any], value: dict[str, Any], path: Path, root: dict[str, Any]) -> Iterator[str]:
-    known = schema.get("properties", {})
-    for name in schema.get("required", ()):
-        if name not in value:
-            yield f"{path_text((*path, name))}: required, but missing"
-    rest = schema.get("additionalProperties", True)
-    for name, item in value.items():
-        if name in known:
-            yield from _problems(known[name], item, (*path, name), root)
-        elif rest is False and "patternProperties" not in schema:
-            yield unknown_member((*path, name), known)
-        elif isinstance(rest, dict):
-            yield from _problems(rest, item, (*path, name), root)
-
-
-def _array_problems(schema: dict[str, Any], value: list[Any], path: Path, root: dict[str, Any]) -> Iterator[str]:
-    first = schema.get("prefixItems", ())
-    rest = schema.get("items", True)
-    for index, item in enumerate(value):
-        yield from _problems(first[index] if index < len(first) else rest, item, (*path, index), root)
-
-
-def _unknown_types(schema: Any) -> Iterator[Any]:
-    """Every value of ``type`` that is none, where a ``type`` keyword can stand."""
-    if not isinstance(schema, dict):
-        return
-    names = schema.get("type", [])
-    for name in names if isinstance(names, list) else [names]:
-        if not isinstance(name, str) or name not in _IS_TYPE:
-            yield name
-    for keyword in ("properties", "$defs", "definitions", "patternProperties"):
-        members = schema.get(keyword)
-        for member in members.values() if isinstance(members, dict) else ():
-            yield from _unknown_types(member)
-    for keyword in ("items", "additionalProperties", "not"):
-        yield from _unknown_types(schema.get(keyword))
-    for keyword in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        choices = schema.get(keyword)
-        for choice in choices if isinstance(choices, list) else ():
-            yield from _unknown_types(choice)
-
-
-def _refs(schema: Any) -> Iterator[str]:
-    """Every ``$ref`` of a schema."""
-    if isinstance(schema, dict):
-        ref = schema.get("$ref")
-        if isinstance(ref, str):
-            yield ref
-        for item in schema.values():
-            yield from _refs(item)
-    elif isinstance(schema, list):
-        for item in schema:
-            yield from _refs(item)
-
-
-def _target(root: Any, ref: str) -> Any:
-    """What a local ``$ref`` (``#/$defs/x``) points to; ``None`` if there is nothing."""
-    node = root
-    for key in ref.removeprefix("#").split("/")[1:]:
-        key = unquote(key).replace("~1", "/").replace("~0", "~")
-        if isinstance(node, list) and key.isdigit() and int(key) < len(node):
-            node = node[int(key)]
-        elif isinstance(node, dict):
-            node = node.get(key)
+            yield from min(_alternatives(error.context), key=len)
         else:
-            return None
-    return node
+            yield from _problem(error, path_text(error.absolute_path))
+
+
+def _alternatives(context: Sequence[ValidationError]) -> list[list[str]]:
+    """What each alternative of an ``anyOf`` or ``oneOf`` complains about."""
+    by_place: dict[Any, list[ValidationError]] = {}
+    for error in context:
+        by_place.setdefault(error.relative_schema_path[0], []).append(error)
+    return [list(_problems(errors)) for errors in by_place.values()]
+
+
+def _problem(error: ValidationError, place: str) -> Iterator[str]:
+    keyword = error.validator
+    wanted: Any = error.validator_value
+    schema: Any = error.schema
+    if keyword == "type":
+        names = wanted if isinstance(wanted, list) else [wanted]
+        yield f"{place}: must be {' or '.join(names)}, is {_type_name(error.instance)}"
+    elif keyword == "enum":
+        yield f"{place}: must be one of {', '.join(map(repr, wanted))}"
+    elif keyword == "oneOf":
+        yield f"{place}: fits more than one of the alternatives"
+    elif keyword in _SIZES:
+        yield f"{place}: {_SIZES[keyword].format(wanted)}"
+    elif keyword == "required":
+        # Each missing member is an error of its own, which names it in its message alone.
+        missing = [name for name in wanted if error.message.startswith(f"{name!r} ")]
+        yield f"{path_text((*error.absolute_path, *missing[:1]))}: required, but missing"
+    elif keyword == "additionalProperties" and "patternProperties" not in schema:
+        known = schema.get("properties", {})
+        given: Any = error.instance
+        for name in given:
+            if name not in known:
+                yield unknown_member((*error.absolute_path, name), known)
+    else:
+        yield _in_short(place, error.message)
+
+
+def _type_name(value: Any) -> str:
+    return next((name for name, fits in _TYPES.items() if fits(value)), type(value).__name__)
+
+
+def _in_short(place: str, text: str) -> str:
+    return f"{place}: {text if len(text) <= _LONGEST_PROBLEM else text[:_LONGEST_PROBLEM] + '…'}"

@@ -90,29 +90,34 @@ class Attempt:
             if run.scope.is_aborted:
                 raise Interrupted
         refused: dict[str, Any] = {}
-        processors = run.pipeline.by_hook["process_output_step"]
-        if processors:
-            stage = OutputStepStage(
-                current=current,
-                finish_reason=reply.finish_reason,
-                provider_metadata=result.provider_metadata,
-                text=result.text,
-                tool_calls=[_call_info(chunk) for chunk in result.tool_calls],
-                usage=result.usage,
-            )
-            own = set(map(id, result.parts))
-            held = run.state.message_list.parts_of(run.state.message_id)
-            earlier = list(takewhile(lambda part: id(part) not in own, held))
-            was, responses = recorded(result.parts), run.state.message_list.stage("response")
-            await run_hook(OUTPUT_STEP, processors, run.scope, stage)
-            follow_parts(result, self._left_of(result, earlier, responses), was)
-            refused = stage.refused
-            if run.scope.is_aborted:
-                raise Interrupted
+        if run.pipeline.by_hook["process_output_step"]:
+            refused = await self._ask_output_hooks(reply, result, current)
         if result.tool_calls:
             calls = [part for part in result.parts if isinstance(part, ToolInvocationPart) and _is_local_call(part)]
             if calls:
                 self.tools = ToolPhase(run, reply.call.tools, result, calls, reply.invalid_calls, refused)
+
+    async def _ask_output_hooks(self, reply: Reply, result: StepResult, current: StepResult | None) -> dict[str, Any]:
+        """Run the output-step hooks and let the step follow what they did to its parts; the calls that they refused."""
+        run, message_list = self.run, self.run.state.message_list
+        stage = OutputStepStage(
+            current=current,
+            finish_reason=reply.finish_reason,
+            provider_metadata=result.provider_metadata,
+            text=result.text,
+            tool_calls=[_call_info(chunk) for chunk in result.tool_calls],
+            usage=result.usage,
+        )
+        held, responses = list(message_list.parts_of(run.state.message_id)), message_list.stage("response")
+        was, revision = recorded(result.parts), message_list.revision
+        await run_hook(OUTPUT_STEP, run.pipeline.by_hook["process_output_step"], run.scope, stage)
+        if not message_list.is_still(revision):
+            own = set(map(id, result.parts))
+            earlier = list(takewhile(lambda part: id(part) not in own, held))
+            follow_parts(result, self._left_of(result, earlier, responses), was)
+        if run.scope.is_aborted:
+            raise Interrupted
+        return stage.refused
 
     def _left_of(self, result: StepResult, earlier: list[Part], responses: list[Message]) -> list[Part]:
         """What output-step hooks left of the reply's parts (R2.30, R2.31).

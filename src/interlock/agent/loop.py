@@ -529,7 +529,8 @@ class RunLoop:
         # From here on a cancellation comes too late: what the run has is processed and saved (R12.28).
         self._scope.driver = None
         processors = run.pipeline.by_hook["process_output_result"]
-        before, parts = state.message_list.response_text(), state.message_list.response_parts()
+        message_list = state.message_list
+        before, parts, revision = message_list.response_text(), message_list.response_parts(), message_list.revision
         was = recorded(parts)
         result = OutputResult(
             text=state.accepted_text,
@@ -538,8 +539,10 @@ class RunLoop:
             steps=list(state.steps),
         )
         await run_hook(OUTPUT_RESULT, processors, self._scope, ResultStage(result))
-        after = state.message_list.response_text()
-        follow_response(state.steps, parts, state.message_list.response_parts(), was)
+        if message_list.is_still(revision):
+            return
+        after = message_list.response_text()
+        follow_response(state.steps, parts, message_list.response_parts(), was)
         if after != before:
             state.text_override = after
             if state.steps:

@@ -44,6 +44,7 @@ class Timeline:
         "_former",
         "_index",
         "_members",
+        "_of_source",
         "generate_id",
         "is_exposed",
         "items",
@@ -65,6 +66,8 @@ class Timeline:
         self._by_id: dict[str, Message] = {}
         # Keyed by identity, because an id can be edited in place.
         self._members: dict[Source, dict[int, Message]] = {source: {} for source in SOURCES}
+        self._of_source: dict[Source | None, list[Message]] = {}
+        """What ``of_source`` found since the list last changed."""
         self._former: dict[str, Source] = {}
         self._change: Change = _NO_CHANGE
         self._index: PartIndex | None = None
@@ -97,8 +100,18 @@ class Timeline:
         message = self._by_id.get(message_id)
         return self._former.get(message_id) if message is None else self.source_of(message)
 
-    def of_source(self, source: Source) -> list[Message]:
-        """The messages of one source, in order. Costs as much as the list is long behind the first of them."""
+    def of_source(self, source: Source | None) -> list[Message]:
+        """The messages of one source or of all, as they are now, in order, for reading only.
+
+        It is the same list for as long as the timeline is not changed.
+        """
+        found = self._of_source.get(source)
+        if found is None:
+            found = self._of_source[source] = list(self.items) if source is None else self._seek(source)
+        return found
+
+    def _seek(self, source: Source) -> list[Message]:
+        """Costs as much as the list is long behind the first of the messages."""
         members = self._members[source]
         wanted = len(members)
         if wanted == len(self.items):
@@ -234,10 +247,11 @@ class Timeline:
         doomed = {id(message) for message in messages}
         removed = [message for message in self.items if id(message) in doomed] if doomed else []
         if removed:
-            self._note(self.position(removed[0]), 0)
+            position = self.position(removed[0])
             self.items = [message for message in self.items if id(message) not in doomed]
             for message in removed:
                 self._forget(message)
+            self._note(position, 0)
         return removed
 
     def set_source(self, message: Message, source: Source) -> None:
@@ -247,6 +261,7 @@ class Timeline:
         for members in self._members.values():
             members.pop(id(message), None)
         self._members[source][id(message)] = message
+        self._of_source.clear()
 
     def date_after_history(self) -> None:
         """Put this run's messages that came without a date behind history that seems to be a little newer.
@@ -350,6 +365,7 @@ class Timeline:
         if change < self._change:
             self._change = change
         self.revision += 1
+        self._of_source.clear()
 
 
 def _is_sorted(moments: list[datetime | None]) -> bool:

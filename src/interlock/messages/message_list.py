@@ -251,11 +251,15 @@ class MessageList:
     # -- for the run ---------------------------------------------------------------------------------------------
 
     def stage(self, source: Source | None = None) -> list[Message]:
-        """What a hook is given, of one source or of all, to ``reconcile`` against.
+        """What a hook is given, of one source or of all, to ``reconcile`` against: for reading only.
 
         Only for that: unlike ``get``, it does not count as handing the messages out.
         """
-        return list(self._timeline.items) if source is None else self._timeline.of_source(source)
+        return self._timeline.of_source(source)
+
+    def is_still(self, revision: int) -> bool:
+        """Whether nothing can have changed since that ``revision``: through the list, or in place by somebody outside."""
+        return revision == self._timeline.revision and not self._timeline.is_exposed
 
     def reconcile(
         self, returned: Sequence[Message | dict[str, Any]], stage: Sequence[Message], default_source: str

@@ -59,6 +59,9 @@ class lazy(Generic[T]):  # noqa: N801  (reads as a decorator, like property)
 class HookArgs:
     """What every hook gets (section 2.1)."""
 
+    # What every hook has is in slots: a hook that looks at nothing else costs no dict.
+    __slots__ = ("_bound", "_scope", "_stage")
+
     _hook = ""
     _stage_source: Source | None = None
     """Of which messages the hook gives back a changed list; ``None`` for all."""
@@ -153,10 +156,8 @@ class HookArgs:
     def message_list(self) -> MessageList:
         """The run's one live message list."""
         # A returned list is reconciled against what was there before the hook could add to the list (R3.22).
-        message_list = self._scope.data.message_list
-        if "_stage_messages" not in self.__dict__:
-            self._stage_messages = message_list.stage(self._stage_source)
-        return message_list
+        _ = self._stage_messages
+        return self._scope.data.message_list
 
     @lazy
     def _stage_messages(self) -> list[Message]:
@@ -562,6 +563,8 @@ class ProcessOutputResultArgs(HookArgs):
     @lazy
     def result(self) -> OutputResult:
         """Text, usage, finish reason and steps of the run."""
+        # The steps in it have the live parts of the response.
+        self._scope.data.message_list.expose()
         return self._stage.result
 
     @lazy

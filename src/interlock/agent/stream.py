@@ -155,17 +155,20 @@ class AgentStream:
         assert run is not None
         scope, loop, current_task = run.scope, asyncio.get_running_loop(), asyncio.current_task
         while True:
-            if position == len(chunks):
-                if self._is_done:
-                    return
-                if self._is_pulling:
-                    await self._wait()
-                    continue
+            if position < len(chunks):
+                chunk = chunks[position]
+            elif self._is_done:
+                return
+            elif self._is_pulling:
+                await self._wait()
+                continue
+            else:
                 # ``_pull`` in line: a coroutine a chunk would be the largest cost of reading a stream.
                 self._is_pulling = True
                 scope.driver = current_task(loop)
                 try:
-                    chunks.append(await read())
+                    chunk = await read()
+                    chunks.append(chunk)
                 except BaseException as error:
                     self._stopped(error)
                     continue
@@ -173,8 +176,8 @@ class AgentStream:
                     self._is_pulling = False
                     if self._changed is not None:
                         self._changed.set()
-            yield chunks[position]
             position += 1
+            yield chunk
 
     async def _pull(self) -> None:
         """Advance the run by one chunk, or wait for the reader that is doing so."""

@@ -47,9 +47,9 @@ def test_a_call_is_open_until_it_has_an_outcome() -> None:
     """R4.4"""
     pending = call("c2")
     index = PartIndex([done("c1"), pending])
-    assert index.has_open_calls
+    assert index.has_open_calls()
     pending.tool_invocation.state = "result"
-    assert not index.has_open_calls
+    assert not index.has_open_calls()
 
 
 def test_what_is_put_between_parts_is_seen() -> None:

@@ -55,21 +55,22 @@ class Attempt:
 
     def remember(self, message: Message, timeline: Timeline) -> None:
         """Note what a message is before the attempt changes it, once."""
-        if message.id in self._before or message.id in self.made:
+        message_id = message.id
+        if message_id in self._before or message_id in self.made:
             return
         source = timeline.source_of(message)
         if source is None:
             return
         content, index = message.content, timeline.index_of(message)
-        self._before[message.id] = _Before(
-            source=source,
-            size=len(content.parts),
-            steps=index.steps,
-            pending=_pending_copies(message) if index.has_open_calls else [],
-            content=content.content,
-            metadata=None if content.metadata is None else dict(content.metadata),
-            mirror=None if content.tool_invocations is None else list(content.tool_invocations),
-            held=list(content.parts),
+        self._before[message_id] = _Before(
+            source,
+            len(content.parts),
+            index.steps,
+            _pending_copies(message) if index.has_open_calls() else [],
+            content.content,
+            None if content.metadata is None else dict(content.metadata),
+            None if content.tool_invocations is None else list(content.tool_invocations),
+            list(content.parts),
         )
 
     def size_of(self, message: Message) -> int:

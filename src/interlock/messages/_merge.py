@@ -112,18 +112,20 @@ def update_invocation(part: ToolInvocationPart, update: ToolInvocationPart, *, k
         if old.result != new.result:
             part.provider_metadata = without_output(part.provider_metadata)
         old.state = new.state
-        old.result = well_formed_data(new.result)
+        old.result = None if new.result is None else well_formed_data(new.result)
         old.is_error = new.is_error
-        old.error_text = well_formed_data(new.error_text)
+        old.error_text = None if new.error_text is None else well_formed_data(new.error_text)
         part.preliminary = update.preliminary
     old.approval = new.approval or old.approval
     old.step = new.step if old.step is None else old.step
     old.raw_input = new.raw_input if old.raw_input is None else old.raw_input
     old.tool_name = old.tool_name or new.tool_name
-    old.extra = _shallow(old.extra, new.extra)
+    if new.extra is not None:
+        old.extra = _shallow(old.extra, new.extra)
     part.title = update.title if part.title is None else part.title
     part.provider_executed = update.provider_executed if part.provider_executed is None else part.provider_executed
-    part.provider_metadata = _two_level(part.provider_metadata, update.provider_metadata)
+    if update.provider_metadata is not None:
+        part.provider_metadata = _two_level(part.provider_metadata, update.provider_metadata)
 
 
 def mirror_invocation(message: Message, part: ToolInvocationPart, former_id: str | None = None) -> None:

@@ -27,14 +27,14 @@ def append_response(
     for part in parts:
         _mend(part)
     latest = timeline.newest
-    message = _target(timeline, message_id)
+    message = _target(timeline, latest, message_id)
     content = message.content
     if attempt is not None:
         if message is not latest:
             attempt.made.add(message.id)
         attempt.remember(message, timeline)
     if (attempt is not None and attempt.has_opened) or not _open_step(timeline, attempt, message, parts, model):
-        timeline.touch(message, max(0, len(content.parts) - 1))
+        timeline.touch(message, len(content.parts) - 1 if content.parts else 0)
     timeline.set_source(message, "response")
     if attempt is not None:
         attempt.has_opened = True
@@ -64,9 +64,8 @@ def append_data_part(timeline: Timeline, attempt: Attempt | None, part: DataPart
     return message
 
 
-def _target(timeline: Timeline, message_id: str) -> Message:
+def _target(timeline: Timeline, latest: Message | None, message_id: str) -> Message:
     """The last message if a response may be folded into it, else a new one."""
-    latest = timeline.newest
     if (
         latest is not None
         and can_grow(latest, message_id, timeline.thread_id)
@@ -107,9 +106,10 @@ def _mend(part: Part) -> None:
     """Streams break characters in two; what is stored and sent must be whole."""
     if isinstance(part, TextPart):
         part.text = well_formed(part.text)
-    elif isinstance(part, ReasoningPart):
-        part.reasoning = well_formed(part.reasoning)
     elif isinstance(part, ToolInvocationPart):
         invocation = part.tool_invocation
         invocation.args = well_formed_data(invocation.args)
-        invocation.result = well_formed_data(invocation.result)
+        if invocation.result is not None:
+            invocation.result = well_formed_data(invocation.result)
+    elif isinstance(part, ReasoningPart):
+        part.reasoning = well_formed(part.reasoning)

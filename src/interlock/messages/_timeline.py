@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, repeat
 from operator import attrgetter, le
 from time import time_ns
 from typing import Literal
@@ -40,11 +40,12 @@ class Timeline:
     __slots__ = (
         "_by_id",
         "_change",
+        "_counts",
         "_dated",
         "_former",
         "_index",
-        "_members",
         "_of_source",
+        "_sources",
         "generate_id",
         "is_exposed",
         "items",
@@ -65,7 +66,9 @@ class Timeline:
         """Call id → the message made of a tool result whose call is not in the list (R3.5)."""
         self._by_id: dict[str, Message] = {}
         # Keyed by identity, because an id can be edited in place.
-        self._members: dict[Source, dict[int, Message]] = {source: {} for source in SOURCES}
+        self._sources: dict[int, Source] = {}
+        self._counts: dict[Source, int] = dict.fromkeys(SOURCES, 0)
+        """How many messages each source has."""
         self._of_source: dict[Source | None, list[Message]] = {}
         """What ``of_source`` found since the list last changed."""
         self._former: dict[str, Source] = {}
@@ -89,11 +92,7 @@ class Timeline:
 
     def source_of(self, message: Message) -> Source | None:
         """The source of this very object; ``None`` if it is not in the list."""
-        key = id(message)
-        for source, members in self._members.items():
-            if key in members:
-                return source
-        return None
+        return self._sources.get(id(message))
 
     def last_source(self, message_id: str) -> Source | None:
         """The source of the message of that id, or the one it had when it was removed."""
@@ -112,15 +111,14 @@ class Timeline:
 
     def _seek(self, source: Source) -> list[Message]:
         """Costs as much as the list is long behind the first of the messages."""
-        members = self._members[source]
-        wanted = len(members)
+        sources, wanted = self._sources, self._counts[source]
         if wanted == len(self.items):
             return list(self.items)
         found: list[Message] = []
         for message in reversed(self.items):
             if len(found) == wanted:
                 break
-            if id(message) in members:
+            if sources.get(id(message)) == source:
                 found.append(message)
         found.reverse()
         return found
@@ -138,6 +136,8 @@ class Timeline:
         index, parts = self._index, message.content.parts
         if index is None or index.parts is not parts or self.is_exposed:
             index = self._index = PartIndex(parts)
+        else:
+            index.read_on()
         return index
 
     def take_change(self) -> Change:
@@ -187,7 +187,8 @@ class Timeline:
                 position = bisect_right(items, message.created_at, key=_created_at)
         items.insert(position, message)
         self._by_id[message.id] = message
-        self._members[source][id(message)] = message
+        self._sources[id(message)] = source
+        self._counts[source] += 1
         self._note(position, 0)
 
     def extend(self, batch: list[Message], source: Source, *, merge: bool) -> bool:
@@ -213,7 +214,8 @@ class Timeline:
                 self.place_in_thread(message)
         self.items[position:position] = batch
         self._by_id.update(by_id)
-        self._members[source].update(zip(map(id, batch), batch, strict=True))
+        self._sources.update(zip(map(id, batch), repeat(source), strict=False))
+        self._counts[source] += len(batch)
         self._note(position, 0)
         return True
 
@@ -228,7 +230,8 @@ class Timeline:
         if new.created_at == old.created_at or self.fits(position, new.created_at):  # type: ignore[arg-type]  # complete
             self.items[position] = new
             self._by_id[new.id] = new
-            self._members[source][id(new)] = new
+            self._sources[id(new)] = source
+            self._counts[source] += 1
             self._note(position, 0)
         else:
             del self.items[position]
@@ -256,11 +259,13 @@ class Timeline:
 
     def set_source(self, message: Message, source: Source) -> None:
         """Move a message to another source."""
-        if id(message) in self._members[source]:
+        former = self._sources.get(id(message))
+        if former == source:
             return
-        for members in self._members.values():
-            members.pop(id(message), None)
-        self._members[source][id(message)] = message
+        if former is not None:
+            self._counts[former] -= 1
+        self._sources[id(message)] = source
+        self._counts[source] += 1
         self._of_source.clear()
 
     def date_after_history(self) -> None:
@@ -353,9 +358,9 @@ class Timeline:
         return position if bisect_right(items, last, key=_created_at) == position else None
 
     def _forget(self, message: Message) -> None:
-        source = self.source_of(message)
+        source = self._sources.pop(id(message), None)
         if source is not None:
-            del self._members[source][id(message)]
+            self._counts[source] -= 1
             self._former[message.id] = source
         if self._by_id.get(message.id) is message:
             del self._by_id[message.id]

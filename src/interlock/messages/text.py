@@ -13,6 +13,8 @@ from interlock.messages.parts import Message, MessageContent, Part, ReasoningPar
 
 _encoder = msgspec.msgpack.Encoder()
 
+_SCALARS = frozenset({int, float, bool, type(None)})
+
 
 def get_text(message: Message) -> str:
     """The concatenated text parts of ``message``, else its legacy ``content`` string, else ``""`` (R4.8).
@@ -71,6 +73,8 @@ def sendable(value: Any) -> Any:
     kind = value.__class__
     if kind is str:
         return well_formed(value)
+    if kind in _SCALARS:
+        return value
     if kind is dict:
         return {well_formed(key) if key.__class__ is str else key: sendable(item) for key, item in value.items()}
     if kind is list or kind is tuple:

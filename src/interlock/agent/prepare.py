@@ -344,7 +344,7 @@ def _own(messages: Any) -> Any:
     if isinstance(messages, Message):
         return copy_message(messages)
     if isinstance(messages, (list, tuple)):
-        return [_own(message) for message in messages]
+        return [copy_message(one) if one.__class__ is Message else _own(one) for one in messages]
     return copy_data(messages)
 
 

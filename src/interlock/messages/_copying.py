@@ -21,24 +21,22 @@ def copy_message(message: Message) -> Message:
         return _copy_record(message)
     # Most messages of a history are a text and nothing else.
     twin: Message = message.__copy__()
-    twin.content = content.__copy__()
-    twin.content.parts = [parts[0].__copy__()]
+    twin.content = content = content.__copy__()
+    content.parts = [parts[0].__copy__()]
     return twin
 
 
 def _holds_data(content: MessageContent, part: Part) -> bool:
-    return any(
-        value is not None
-        for value in (
-            content.metadata,
-            content.provider_metadata,
-            content.tool_invocations,
-            content.annotations,
-            content.experimental_attachments,
-            content.extra,
-            part.provider_metadata,
-            part.extra,
-        )
+    # Not a loop: a history is copied message by message, and this is most of what that costs.
+    return (
+        content.metadata is not None
+        or content.provider_metadata is not None
+        or content.tool_invocations is not None
+        or content.annotations is not None
+        or content.experimental_attachments is not None
+        or content.extra is not None
+        or part.provider_metadata is not None
+        or part.extra is not None
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from interlock.messages._timeline import Change, Timeline
 from interlock.messages.parts import FilePart, Message, Part, StepStartPart, TextPart
-from interlock.messages.prompt import PromptMessage, prompt_of
+from interlock.messages.prompt import PromptMessage, prompt_of, text_prompt_of
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -95,11 +95,16 @@ class PromptCache:
         seal: Message | bytes | None = None
         for position in range(position, len(items)):  # noqa: B020  # goes on where the pieces end
             message = items[position]
+            plain = text_prompt_of(message)
+            if plain is not None:
+                prompt.append(plain)
+                pieces.append(_Piece(position, 0, 1, len(prompt), _seal(message) if self._is_sealed else None))
+                continue
             parts = message.content.parts
             size = len(parts)
             while True:
                 stop = size if size <= 1 else _end_of_step(message, start, size)
-                if not self.has_files and not (size == 1 and parts[0].__class__ is TextPart):
+                if not self.has_files:
                     self.has_files = "file" in [part.type for part in parts[start:stop]]
                 is_whole = start == 0 and stop == size
                 prompt += prompt_of(message) if is_whole else prompt_of(message, start, stop)

@@ -31,7 +31,8 @@ class Part(Record, kw_only=True):
     """Epoch milliseconds; never decides the order of messages (R3.14)."""
 
 
-class TextPart(Part, kw_only=True):
+# Nothing in a text refers to what could refer back to it, and a history has thousands that no collector need look at.
+class TextPart(Part, kw_only=True, gc=False):
     """A piece of text."""
 
     text: str = ""

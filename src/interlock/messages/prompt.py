@@ -39,14 +39,6 @@ def prompt_of(message: Message, start: int = 0, stop: int | None = None) -> list
     """
     content = message.content
     parts = content.parts
-    if len(parts) == 1 and content.provider_metadata is None:
-        part = parts[0]
-        if part.__class__ is TextPart and part.type == "text" and part.provider_metadata is None and part.text:
-            text = well_formed(part.text)
-            if message.role == "user":
-                return [{"role": "user", "content": [{"type": "text", "text": text}]}]
-            if message.role == "assistant" and not text.isspace():
-                return [{"role": "assistant", "content": [{"type": "text", "text": text}]}]
     role = message.role
     if role == "system":
         return [{"role": "system", "content": well_formed(get_text(message))}]
@@ -58,6 +50,21 @@ def prompt_of(message: Message, start: int = 0, stop: int | None = None) -> list
     if role == "assistant":
         return [entry for block in blocks(parts) for entry in _assistant_block(block, options)]
     return _with_content("user", [sent for part in parts if (sent := _user_part(part)) is not None], options)
+
+
+def text_prompt_of(message: Message) -> PromptMessage | None:
+    """The one prompt message of a message that is a text and nothing else, as most are; ``None`` for all others."""
+    content = message.content
+    parts, role = content.parts, message.role
+    if len(parts) != 1 or content.provider_metadata is not None:
+        return None
+    part = parts[0]
+    if part.__class__ is not TextPart or part.type != "text" or part.provider_metadata is not None or not part.text:
+        return None
+    text = part.text if part.text.isascii() else well_formed(part.text)
+    if role != "user" and (role != "assistant" or text.isspace()):
+        return None
+    return {"role": role, "content": [{"type": "text", "text": text}]}
 
 
 def blocks(parts: Sequence[Part]) -> Iterator[list[Part]]:

@@ -258,7 +258,7 @@ class MessageList:
         return self._timeline.of_source(source)
 
     def is_still(self, revision: int) -> bool:
-        """Whether nothing can have changed since that ``revision``: through the list, or in place by somebody outside."""
+        """Whether nothing can have changed since that ``revision``: through the list, or by an edit in place."""
         return revision == self._timeline.revision and not self._timeline.is_exposed
 
     def reconcile(

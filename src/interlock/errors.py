@@ -24,7 +24,7 @@ A ``TripWire`` is not an error that a caller of an agent sees: a result or a str
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -174,7 +174,16 @@ class ToolError(InterlockError):
 
 
 class StructuredOutputError(InterlockError):
-    """The answer does not fit the requested schema (R12.33)."""
+    """The answer does not fit the requested schema (R12.33).
+
+    Args:
+        problems: One line for each place that is wrong, such as ``items[2].price: must be number, is string``.
+    """
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = list(problems)
+        lines = [f"- {problem}" for problem in self.problems]
+        super().__init__("\n".join(["the answer does not fit the requested schema:", *lines]))
 
 
 class StorageError(InterlockError):

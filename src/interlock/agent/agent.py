@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from interlock.agent.accepted import AGENT_SETTINGS, check_values
 from interlock.agent.blocking import SyncStream, run_blocking
-from interlock.agent.options import CallOptions, ResumeOptions, check_options
+from interlock.agent.options import CallOptions, ResumeOptions, UntypedOptions, read_options
 from interlock.agent.prepare import is_dynamic, prepare_run, resume_run, static_models
 from interlock.agent.result import AgentResult
 from interlock.agent.run_store import InMemoryRunStore, RunStore
@@ -21,6 +21,7 @@ from interlock.tools import as_tools
 
 _log = logging.getLogger("interlock")
 
+T = TypeVar("T")
 
 _KEPT_STATES = 1000
 """Runs whose processors' state stays in memory while they are suspended; older ones go on with what JSON kept."""
@@ -101,7 +102,7 @@ class Agent:
             "run_store": run_store,
         }
         check_values(given, AGENT_SETTINGS)
-        check_options(default_options or {})
+        options = read_options(default_options or {})
         identifier = id or name
         if not identifier:
             raise ValueError("an agent needs an id (or at least a name): Agent(id='support', …)")
@@ -121,7 +122,7 @@ class Agent:
         self.error_processors = _fixed(error_processors)
         self.max_processor_retries = max_processor_retries
         self.max_retries = max_retries
-        self.default_options: Mapping[str, Any] = MappingProxyType(dict(default_options or {}))
+        self.default_options: Mapping[str, Any] = MappingProxyType(options)
         self.logger = logger or _log
         self.tracer = tracer
         self.run_store: RunStore = run_store or InMemoryRunStore()
@@ -146,7 +147,15 @@ class Agent:
             )
         super().__setattr__(name, value)
 
-    def stream(self, messages: Any, **options: Unpack[CallOptions]) -> AgentStream:
+    @overload
+    def stream(
+        self, messages: Any, *, structured_output: type[T], run_id: str = ..., **options: Unpack[UntypedOptions]
+    ) -> AgentStream[T | None]: ...
+
+    @overload
+    def stream(self, messages: Any, **options: Unpack[CallOptions]) -> AgentStream: ...
+
+    def stream(self, messages: Any, **options: Unpack[CallOptions]) -> AgentStream[Any]:
         """Run the agent and read its answer while it is written (R12.6).
 
         The returned stream is awaited, entered with ``async with``, or iterated; each prepares the run first.
@@ -159,10 +168,18 @@ class Agent:
             TypeError: an unknown option, or one that does not take the value.
             ValueError: a number that is out of range, or an unknown word.
         """
-        check_options(options)
-        return AgentStream(lambda: prepare_run(self, messages, options))
+        given = read_options(options)
+        return AgentStream(lambda: prepare_run(self, messages, given))
 
-    async def generate(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult:
+    @overload
+    async def generate(
+        self, messages: Any, *, structured_output: type[T], run_id: str = ..., **options: Unpack[UntypedOptions]
+    ) -> AgentResult[T | None]: ...
+
+    @overload
+    async def generate(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult: ...
+
+    async def generate(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult[Any]:
         """Run the agent to its end (R12.16).
 
         Args:
@@ -258,14 +275,30 @@ class Agent:
         return await self.resume_stream(resume_data, run_id, tool_call_id, **options).to_result()
 
     def _resume(self, run_id: str, resumption: Resumption, options: ResumeOptions) -> AgentStream:
-        check_options(options)
-        return AgentStream(lambda: resume_run(self, run_id, resumption, options))
+        given = read_options(options)
+        return AgentStream(lambda: resume_run(self, run_id, resumption, given))
 
-    def generate_sync(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult:
+    @overload
+    def generate_sync(
+        self, messages: Any, *, structured_output: type[T], run_id: str = ..., **options: Unpack[UntypedOptions]
+    ) -> AgentResult[T | None]: ...
+
+    @overload
+    def generate_sync(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult: ...
+
+    def generate_sync(self, messages: Any, **options: Unpack[CallOptions]) -> AgentResult[Any]:
         """``generate`` for scripts and notebooks: blocks, also where an event loop is running already."""
         return run_blocking(lambda: self.generate(messages, **options))
 
-    def stream_sync(self, messages: Any, **options: Unpack[CallOptions]) -> SyncStream:
+    @overload
+    def stream_sync(
+        self, messages: Any, *, structured_output: type[T], run_id: str = ..., **options: Unpack[UntypedOptions]
+    ) -> SyncStream[T | None]: ...
+
+    @overload
+    def stream_sync(self, messages: Any, **options: Unpack[CallOptions]) -> SyncStream: ...
+
+    def stream_sync(self, messages: Any, **options: Unpack[CallOptions]) -> SyncStream[Any]:
         """``stream`` for scripts and notebooks: a context manager and iterator over chunks that blocks.
 
         ``with agent.stream_sync("hi") as stream: for chunk in stream: …``

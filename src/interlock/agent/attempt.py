@@ -160,7 +160,7 @@ class Attempt:
     def _bare_call(self) -> PreparedCall:
         """A call that is not made: the run goes on without one."""
         entry = self.run.models[self.run.model_index]
-        return PreparedCall(entry, to_language_model(entry.model))
+        return PreparedCall(entry, to_language_model(entry.model), self.run.structured_output)
 
     def suspended(self) -> SuspendedStep:
         """The step as it waits for somebody."""

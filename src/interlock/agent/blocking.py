@@ -6,9 +6,9 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from interlock.agent.result import AgentResult
+from interlock.agent.result import AgentResult, ObjectT
 from interlock.agent.stream import AgentStream
 from interlock.chunks import Chunk, TextDelta
 
@@ -61,14 +61,14 @@ def run_blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
         thread.close()
 
 
-class SyncStream:
+class SyncStream(Generic[ObjectT]):
     """A stream for code that blocks: a context manager, and an iterator over the chunks."""
 
-    def __init__(self, start: Callable[[], AgentStream]) -> None:
+    def __init__(self, start: Callable[[], AgentStream[ObjectT]]) -> None:
         self._start = start
         self._thread: LoopThread | None = None
-        self._stream: AgentStream | None = None
-        self._outcome: AgentResult | None = None
+        self._stream: AgentStream[ObjectT] | None = None
+        self._outcome: AgentResult[ObjectT] | None = None
         """What the run had come to when the stream was closed."""
 
     def __enter__(self) -> Self:
@@ -80,7 +80,7 @@ class SyncStream:
     ) -> None:
         self.close()
 
-    def _open(self) -> tuple[LoopThread, AgentStream]:
+    def _open(self) -> tuple[LoopThread, AgentStream[ObjectT]]:
         if self._thread is None or self._stream is None:
             self._thread = LoopThread()
             try:
@@ -104,7 +104,7 @@ class SyncStream:
         """The text as it is streamed."""
         return (chunk.payload.text for chunk in self if isinstance(chunk, TextDelta))
 
-    def result(self) -> AgentResult:
+    def result(self) -> AgentResult[ObjectT]:
         """Drive the run to its end and return its outcome; after ``close`` the outcome as it was then."""
         if self._outcome is None:
             thread, stream = self._open()
@@ -123,7 +123,7 @@ class SyncStream:
                 self._thread.close()
 
 
-async def _awaited(stream: AgentStream) -> AgentStream:
+async def _awaited(stream: AgentStream[ObjectT]) -> AgentStream[ObjectT]:
     return await stream
 
 

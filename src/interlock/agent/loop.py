@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -17,8 +17,8 @@ from interlock.agent.reply import TERMINAL_REASONS
 from interlock.agent.run import Interrupted, ModelFailure, Run
 from interlock.agent.state_json import state_to_dict
 from interlock.agent.step_parts import follow_response, recorded
-from interlock.agent.structured import parse_object
-from interlock.agent.structuring import object_result
+from interlock.agent.structured import ParsedObject, StructuredOutputOptions, parse_object, without_object
+from interlock.agent.structuring import STRUCTURING, object_result
 from interlock.agent.suspension import Resumption, SuspendedStep, note_waiting
 from interlock.chunks import (
     ABORTED,
@@ -43,11 +43,12 @@ from interlock.chunks import (
     Tripwire,
     TripwirePayload,
 )
-from interlock.errors import TripWire
+from interlock.errors import ProcessorError, StructuredOutputError, TripWire
 from interlock.messages.parts import ErrorPart
 from interlock.models import to_language_model
 from interlock.processors import OutputResult, StepResult, TripwireInfo
-from interlock.processors.hooks import API_ERROR, OUTPUT_RESULT, RETRY_HOOKS, TOOL_RESULT
+from interlock.processors.bound import BoundProcessor
+from interlock.processors.hooks import API_ERROR, OUTPUT_RESULT, OUTPUT_STEP, RETRY_HOOKS, TOOL_RESULT
 from interlock.processors.pipeline import run_hook
 from interlock.processors.stages import ErrorStage, ResultStage
 
@@ -191,15 +192,18 @@ class RunLoop:
         goes_on = self._may_go_on(attempt, reply.finish_reason)
         if goes_on and run.stop_when:
             goes_on = not await self._is_enough([*state.steps, result])
-        parsed = None
-        if not goes_on and run.structured_output is not None and run.structured_output.model is None:
-            parsed = parse_object(run.structured_output, result.text)
-            self._send(*await run.process(object_result(parsed)))
+        # While calls wait for the client to execute them there is no answer yet.
+        is_answer = not goes_on and not (attempt.tools is not None and attempt.tools.is_waiting_for_client)
+        asked = reply.call.asked if is_answer else None
+        typed = None if asked is None or asked.model is not None else await self._typed(asked, attempt, result)
         finish = attempt.step_finish(reply, result, goes_on)
-        self._send(*(run.stamped(finish) if run.chain is None else await run.process(finish)))
+        shown = run.stamped(finish) if run.chain is None else await run.process(finish)
         # Until here a stream hook may have rejected the attempt, and its object with it (R12.34).
-        if parsed is not None:
-            state.object = parsed.value
+        if typed is not None:
+            state.parsed, told = typed
+            shown = [*told, *shown]
+        self._send(*shown)
+        state.asked = asked
         state.steps.append(result)
         state.listed_steps.append(result)
         if result.tool_calls:
@@ -216,6 +220,26 @@ class RunLoop:
         state.step_number += 1
         run.model_index = 0
         run.model_override = None
+
+    async def _typed(
+        self, asked: StructuredOutputOptions, attempt: Attempt, result: StepResult
+    ) -> tuple[ParsedObject, list[Chunk]]:
+        """The object of the last step, with what the client sees of it.
+
+        Raises:
+            TripWire: the text does not fit, and the model may try again: it is told what is wrong (R7.4, R12.33).
+            StructuredOutputError: it does not fit, no retry is left, and the strategy is ``strict``.
+        """
+        run = self._run
+        try:
+            parsed = parse_object(asked, result.text)
+        except StructuredOutputError as error:
+            # An attempt whose tools have run is not repeated: their effects would be, too.
+            if attempt.tools is None and run.may_retry():
+                tripwire = TripWire(str(error), retry=True, metadata={"problems": error.problems})
+                raise run.scope.record_trip(tripwire, STRUCTURING, OUTPUT_STEP.name) from error
+            parsed = without_object(asked, error)
+        return parsed, await run.process(object_result(parsed))
 
     def _may_go_on(self, attempt: Attempt, finish_reason: str) -> bool:
         """Whether another step may follow (R1.12, R1.13), as far as ``max_steps`` allows (R12.12)."""
@@ -354,7 +378,7 @@ class RunLoop:
         await self._run.tell("on_step_finish", result)
 
     def _warn_not_granted(self, tripwire: TripWire, hook: str) -> None:
-        limit = self._run.retry_limit
+        limit = self._state.retry_limit
         if hook not in RETRY_HOOKS:
             why = f"{hook} cannot be retried"
         elif limit is None:
@@ -383,7 +407,7 @@ class RunLoop:
         state.tripwire = info
         state.error = None
         state.finish_reason = OTHER
-        state.object = None
+        state.parsed = None
         await self._close_run()
         await self._tell_finish()
         payload = TripwirePayload(
@@ -485,9 +509,14 @@ class RunLoop:
         state.error = None
         await scope.drop_tasks()
         await self._run_result_hooks()
+        await self._tell_abort()
+
+    async def _tell_abort(self) -> None:
+        """End the run with its ``abort`` chunk."""
+        state = self._state
         await self._run.tell("on_abort", {"steps": list(state.steps), "text": state.text})
         await self._tell_finish()
-        self._send(Abort(payload=AbortPayload(reason=_plain(scope.signal.reason)), run_id=state.run_id))
+        self._send(Abort(payload=AbortPayload(reason=_plain(self._scope.signal.reason)), run_id=state.run_id))
 
     async def _fail(self, attempt: Attempt, error: Exception) -> None:
         """A run error: the ``error`` chunk is the last, nothing is saved (R17.2)."""
@@ -497,7 +526,7 @@ class RunLoop:
         attempt.discard()
         state.error = error
         state.finish_reason = ERROR
-        state.object = None
+        state.parsed = None
         await self._close_run()
         await self._run.tell("on_error", {"error": error})
         await self._tell_finish()
@@ -513,8 +542,12 @@ class RunLoop:
             await self._scope.drop_tasks()
         self._is_over = True
         self._is_finishing = False
-        if self._run.pipeline.by_hook["process_output_result"]:
+        if state.asked is not None or self._run.pipeline.by_hook["process_output_result"]:
             await self._run_result_hooks()
+            if state.finish_reason == ABORTED:
+                # Cancelled while another model turned the answer into an object.
+                await self._tell_abort()
+                return
         if state.error is not None:
             await self._run.tell("on_error", {"error": state.error})
         await self._tell_finish()
@@ -525,10 +558,10 @@ class RunLoop:
 
     async def _run_result_hooks(self) -> None:
         """Run ``process_output_result``, and take over the text if the hooks changed it (R2.35)."""
-        run, state = self._run, self._state
+        state = self._state
         # From here on a cancellation comes too late: what the run has is processed and saved (R12.28).
         self._scope.driver = None
-        processors = run.pipeline.by_hook["process_output_result"]
+        processors = self._result_hooks()
         message_list = state.message_list
         before, parts, revision = message_list.response_text(), message_list.response_parts(), message_list.revision
         was = recorded(parts)
@@ -538,7 +571,13 @@ class RunLoop:
             finish_reason=state.finish_reason or "unknown",
             steps=list(state.steps),
         )
-        await run_hook(OUTPUT_RESULT, processors, self._scope, ResultStage(result))
+        try:
+            await run_hook(OUTPUT_RESULT, processors, self._scope, ResultStage(result))
+        except ProcessorError as error:
+            if error.processor_id == STRUCTURING.id and isinstance(error.__cause__, Exception):
+                # No processor of the caller's failed: what went wrong with the object is the error of the run.
+                raise error.__cause__ from None
+            raise
         if message_list.is_still(revision):
             return
         after = message_list.response_text()
@@ -547,6 +586,14 @@ class RunLoop:
             state.text_override = after
             if state.steps:
                 state.steps[-1].text = after
+
+    def _result_hooks(self) -> Sequence[BoundProcessor]:
+        pipeline, name = self._run.pipeline, OUTPUT_RESULT.name
+        known = pipeline.by_hook[name]
+        if self._state.asked is None or any(bound.processor.id == STRUCTURING.id for bound in known):
+            return known
+        # Only the step asked for a type.
+        return pipeline.extended(name, BoundProcessor(STRUCTURING, name, len(pipeline.output), STRUCTURING.id))
 
     async def _close_run(self) -> None:
         """From here on no hook runs, and what background tasks write goes nowhere."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from interlock.agent.accepted import CALL_OPTIONS, check_values
+from interlock.agent.structured import structured_output
 from interlock.context import AbortSignal, RequestContext
 from interlock.models.base import ModelSettings
 from interlock.processors import Observer
@@ -21,8 +22,8 @@ class TracingOptions(TypedDict, total=False):
     """Told of every hook call of this run, beside the agent's own tracer."""
 
 
-class ResumeOptions(TypedDict, total=False):
-    """Options of a call that goes on with a suspended run; unknown names are a ``TypeError``."""
+class UntypedOptions(TypedDict, total=False):
+    """The options that have nothing to do with the type of the answer."""
 
     instructions: Any
     """Replaces the agent's instructions (R12.10)."""
@@ -51,7 +52,6 @@ class ResumeOptions(TypedDict, total=False):
     max_processor_retries: int | None
     model_settings: ModelSettings | Mapping[str, Any]
     provider_options: Mapping[str, Any] | None
-    structured_output: Any
     include_raw_chunks: bool
     abort_signal: AbortSignal | None
     on_chunk: Callable[..., Any]
@@ -65,6 +65,13 @@ class ResumeOptions(TypedDict, total=False):
     model: Any
 
 
+class ResumeOptions(UntypedOptions, total=False):
+    """Options of a call that goes on with a suspended run; unknown names are a ``TypeError``."""
+
+    structured_output: Any
+    """A type or a JSON Schema that the answer is to fit, or ``StructuredOutputOptions`` (R12.31)."""
+
+
 class CallOptions(ResumeOptions, total=False):
     """Options of ``generate`` and ``stream``; unknown names are a ``TypeError``."""
 
@@ -72,7 +79,7 @@ class CallOptions(ResumeOptions, total=False):
     """Id of the run; a random one if it is left out."""
 
 
-_NAMES = frozenset(CallOptions.__annotations__)
+_NAMES = frozenset(CallOptions.__required_keys__ | CallOptions.__optional_keys__)
 _PROCESSOR_ARRAYS = ("input_processors", "output_processors", "error_processors")
 
 
@@ -80,6 +87,21 @@ def merge_options(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict
     """The call's options over the agent's defaults; a processor array of ``None`` means "not set" (R12.8)."""
     counting = {name: value for name, value in given.items() if value is not None or name not in _PROCESSOR_ARRAYS}
     return {**defaults, **counting}
+
+
+def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, checked; a schema among them is read, so that a mistake in it shows before anything is done.
+
+    Raises:
+        TypeError: an unknown name, with the nearest known one; a value of the wrong kind.
+        ValueError: a number that is out of range, or an unknown word.
+        ConfigurationError: what is to be a schema is none.
+    """
+    check_options(given)
+    options = dict(given)
+    if options.get("structured_output") is not None:
+        options["structured_output"] = structured_output(options["structured_output"])
+    return options
 
 
 def check_options(options: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from interlock.agent.run_store import RunStore
 from interlock.agent.state import RunState
 from interlock.agent.state_json import state_from_dict
 from interlock.agent.structured import structured_output
-from interlock.agent.structuring import StructuringProcessor
+from interlock.agent.structuring import STRUCTURING
 from interlock.agent.suspension import Resumption
 from interlock.context import AbortSignal, RequestContext
 from interlock.errors import ConfigurationError, ProcessorError, RunStateError, ToolError, TripWire
@@ -283,7 +283,7 @@ async def _pipeline(
         arrays.append(_checked(await _value(setting, dynamic), kind))
     user_input, user_output, error = arrays
     if structured is not None:
-        user_output = [*user_output, *_automatic([StructuringProcessor(structured)], user_output)]
+        user_output = [*user_output, *_automatic([STRUCTURING], user_output)]
     if memory is not None and call is not None:
         early = [one for one in user_input if getattr(one, "stage", None) == "pre_memory"]
         late = [one for one in user_input if getattr(one, "stage", None) != "pre_memory"]
@@ -356,7 +356,7 @@ async def _settings(run: Run, agent: Configured, options: Mapping[str, Any], dyn
     run.models = await _models(agent, options, dynamic) if options or models is None else models
     run.tools = await _tools(agent, options, dynamic) if options or tools is None else tools
     run.max_retries = agent.max_retries
-    run.retry_limit = _retry_limit(agent, options, run.pipeline)
+    run.state.retry_limit = _retry_limit(agent, options, run.pipeline)
     run.max_steps = DEFAULT_MAX_STEPS
     if options:
         _apply(run, options)

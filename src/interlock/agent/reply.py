@@ -93,6 +93,7 @@ class Reply:
         "_kept",
         "_metadata",
         "_own_parts",
+        "_partial",
         "_reader",
         "_reading",
         "_run",
@@ -127,6 +128,9 @@ class Reply:
         """What was sent, as the model tells it."""
         self.provider_results: list[ToolResult] = []
         """Results of calls that the provider executed."""
+        asked = call.asked
+        self._partial = None if asked is None or asked.model is not None else PartialObject(asked)
+        """The typed answer, as far as its text has come."""
         self._own_parts: list[Part] = []
         """Parts of this reply that are in the response message."""
         self._calls: CallReader | None = None
@@ -226,7 +230,7 @@ class Reply:
         is_watched = kept is not None or on_chunk is not None
         assert self._source is not None
         read = self._source.__anext__
-        partial = None if run.structured_output is None or run.structured_output.model else PartialObject()
+        is_object = self._partial is not None
         span_id: str | None = None
         append: Callable[[str], None] = _no_span
         while True:
@@ -256,12 +260,12 @@ class Reply:
             if scope.is_aborted:
                 raise Interrupted
             kind = chunk.__class__
-            if kind is TextDelta:
-                if partial is not None:
-                    for other in await self._accept_json(chunk, partial):
+            if kind is TextDelta or kind in _SPANS:
+                if is_object:
+                    for other in await self._accept_json(chunk):
                         yield other
                     continue
-            elif kind not in _SPANS:
+            else:
                 span_id = None
                 if kind is Finish:
                     self._take_finish(chunk)  # type: ignore[arg-type]  # checked by its class
@@ -368,15 +372,16 @@ class Reply:
             self.provider_results.append(ready)
         return [*self._run.scope.take(), *await self._screen(ready)]
 
-    async def _accept_json(self, chunk: Chunk, partial: PartialObject) -> list[Chunk]:
-        """Take a piece of text that is to become an object: the object as far as it can be read follows it (R12.32)."""
-        out: list[Chunk] = []
-        for one in await self._screen(chunk):
-            out.append(one)
-            value = partial.add(one.payload.text) if isinstance(one, TextDelta) else None
-            if value is not None:
-                out += await self._run.process(ObjectChunk(object=value))
-        return out
+    async def _accept_json(self, chunk: Chunk) -> list[Chunk]:
+        """Take a chunk of text that is to become an object."""
+        return [ready for one in await self._screen(chunk) for ready in (one, *await self._object_after(one))]
+
+    async def _object_after(self, chunk: Chunk) -> list[Chunk]:
+        """The object as far as it can be read behind a piece of text that the hooks have passed (R12.32)."""
+        if self._partial is None or not isinstance(chunk, TextDelta):
+            return []
+        value = self._partial.add(chunk.payload.text)
+        return [] if value is None else await self._run.process(ObjectChunk(object=value))
 
     async def _accept_call(self, chunk: Chunk) -> list[Chunk]:
         out: list[Chunk] = []
@@ -503,7 +508,7 @@ class Reply:
         for chunk in await chain.flush(reason):
             self._record(chunk)
             await self._tell_chunk(chunk)
-            self._run.scope.outbox.append(chunk)
+            self._run.scope.outbox += [chunk, *await self._object_after(chunk)]
 
     def _synthetic_finish(self) -> Finish:
         reason = TOOL_CALLS if self.assembler.calls else STOP

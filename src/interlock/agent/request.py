@@ -8,10 +8,10 @@ from interlock._json import Record, copy_json
 from interlock.agent.run import ModelFailure, Run
 from interlock.agent.structured import (
     StructuredOutputOptions,
+    asking_prompt,
     is_native,
     response_format,
     structured_output,
-    with_schema,
 )
 from interlock.chunks import Chunk, chunk_from_dict
 from interlock.models import ModelFallback, ModelRequest, to_language_model
@@ -45,11 +45,15 @@ class SentRequest(Record, kw_only=True):
 class PreparedCall:
     """What one provider call needs, or the reply that replaces it."""
 
-    __slots__ = ("entry", "model", "prompt", "request", "response", "tools")
+    __slots__ = ("asked", "entry", "model", "prompt", "request", "response", "tools")
 
-    def __init__(self, entry: ModelFallback, model: LanguageModel) -> None:
+    def __init__(
+        self, entry: ModelFallback, model: LanguageModel, asked: StructuredOutputOptions | None = None
+    ) -> None:
         self.entry = entry
         self.model = model
+        self.asked = asked
+        """How the answer is to be typed."""
         self.prompt: list[dict[str, Any]] = []
         self.request: ModelRequest | None = None
         self.response: CachedStepResponse | None = None
@@ -68,14 +72,14 @@ async def prepare_call(run: Run) -> PreparedCall:
     stage = _step_stage(run)
     if run.input_step_hooks:
         await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
-    call = PreparedCall(run.models[run.model_index], stage.model)
+    asked = None if stage.structured_output is None else structured_output(stage.structured_output)
+    call = PreparedCall(run.models[run.model_index], stage.model, asked)
     call.tools = stage.tools if stage.active_tools is None else _usable_tools(stage.tools, stage.active_tools)
     if run.scope.is_aborted:
         return call
     call.prompt = await _prompt(run, stage.model)
-    wanted = None if stage.structured_output is None else _wanted_object(stage)
-    if wanted is not None and not is_native(wanted, stage.model):
-        call.prompt = with_schema(call.prompt, wanted)
+    if asked is not None and asked.model is None:
+        call.prompt = asking_prompt(call.prompt, asked, stage.model)
     if run.pipeline.by_hook["process_llm_request"]:
         await _ask_request_hooks(run, call)
     call.request = _request(run, stage, call)
@@ -141,22 +145,16 @@ def _request(run: Run, stage: StepStage, call: PreparedCall) -> ModelRequest:
         tool_choice=choice if offered or is_refusing else None,
         settings=settings,  # type: ignore[arg-type]  # unknown settings reach the adapter, which warns about them
         provider_options=stage.provider_options,
-        response_format=None if stage.structured_output is None else _format(stage),
+        response_format=None if call.asked is None else _format(call.asked, call.model),
         headers=_headers(settings.get("headers"), call.entry.headers) if settings or call.entry.headers else None,
         include_raw_chunks=run.include_raw_chunks,
         abort_signal=run.scope._signal,
     )
 
 
-def _wanted_object(stage: StepStage) -> StructuredOutputOptions | None:
-    """The typed answer that the main model is to write; a model of its own writes it otherwise (R12.32)."""
-    options = structured_output(stage.structured_output)
-    return options if options is not None and options.model is None else None
-
-
-def _format(stage: StepStage) -> dict[str, Any] | None:
-    wanted = _wanted_object(stage)
-    return response_format(wanted) if wanted is not None and is_native(wanted, stage.model) else None
+def _format(asked: StructuredOutputOptions, model: LanguageModel) -> dict[str, Any] | None:
+    """The response format, where the main model is to write the typed answer in its JSON mode (R12.32)."""
+    return response_format(asked) if asked.model is None and is_native(asked, model) else None
 
 
 def _headers(of_settings: dict[str, str] | None, of_entry: dict[str, str] | None) -> dict[str, str] | None:

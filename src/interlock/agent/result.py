@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from interlock.agent.run import Run
 from interlock.chunks import ABORTED, SUSPENDED, File, Source, ToolCall, ToolResult
@@ -10,6 +10,14 @@ from interlock.messages import Message, MessageList
 from interlock.messages.parts import ReasoningPart
 from interlock.processors import StepResult, TripwireInfo
 from interlock.usage import Usage
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    ObjectT = TypeVarWithDefault("ObjectT", default=Any)
+else:
+    ObjectT = TypeVar("ObjectT")
+"""Type of ``object``; ``AgentResult`` without one says nothing about it."""
 
 Status = Literal["running", "success", "failed", "suspended", "canceled", "tripwire"]
 
@@ -44,7 +52,7 @@ class Response:
         return f"Response(id={self.id!r}, model_id={self.model_id!r})"
 
 
-class AgentResult:
+class AgentResult(Generic[ObjectT]):
     """The outcome of ``generate``; a stopped run has ``tripwire`` set, a failed one has raised instead."""
 
     def __init__(self, run: Run) -> None:
@@ -62,9 +70,10 @@ class AgentResult:
         return self._state.text
 
     @property
-    def object(self) -> Any:
+    def object(self) -> ObjectT:
         """The structured object, ``None`` without structured output or when the run was stopped."""
-        return self._state.object
+        value: ObjectT = self._state.object
+        return value
 
     @property
     def finish_reason(self) -> str:

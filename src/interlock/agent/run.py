@@ -58,7 +58,6 @@ class Run:
         "provider_options",
         "require_tool_approval",
         "resumption",
-        "retry_limit",
         "scope",
         "state",
         "stop_when",
@@ -93,8 +92,6 @@ class Run:
         """The agent's number of client-level retries (R7.13)."""
         self.max_steps: int | None = None
         self.stop_when: Sequence[Callback] = ()
-        self.retry_limit: int | None = None
-        """Retries that processors may cause in this run (R7.1)."""
         self.include_raw_chunks = False
         self.tool_call_concurrency: int | None = None
         self.require_tool_approval: Any = False
@@ -107,14 +104,11 @@ class Run:
 
     def may_retry(self) -> bool:
         """Whether a processor may have one more attempt (R7.4, R12.30)."""
-        limit = self.retry_limit
-        return limit is not None and not self.scope.is_aborted and self.state.retry_count < limit
+        return self.state.has_retry_left and not self.scope.is_aborted
 
     def count_retry(self) -> None:
         """Count a granted retry (R7.3)."""
-        self.state.retry_count += 1
-        if self.scope.budget is not None:
-            self.scope.budget.retries += 1
+        count_retry(self.scope)
 
     def specs_of(self, tools: dict[str, Tool]) -> list[ToolSpec]:
         """The tools as a model sees them; made once for the tools that every step has."""
@@ -149,6 +143,13 @@ class Run:
             return [chunk]
         out = await self.chain.process(chunk)
         return [] if out is None else out if isinstance(out, list) else [out]
+
+
+def count_retry(scope: RunScope) -> None:
+    """Count a granted retry (R7.3)."""
+    scope.data.retry_count += 1
+    if scope.budget is not None:
+        scope.budget.retries += 1
 
 
 def _spec(name: str, tool: Tool) -> ToolSpec:

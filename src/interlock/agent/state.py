@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock.agent.structured import ParsedObject, StructuredOutputOptions
 from interlock.agent.suspension import SuspendedStep
 from interlock.messages import MessageList
 from interlock.processors import StepResult, TripwireInfo
@@ -22,17 +23,19 @@ class RunState:
 
     __slots__ = (
         "agent_id",
+        "asked",
         "call_ids",
         "error",
         "finish_reason",
         "listed_steps",
         "message_id",
         "message_list",
-        "object",
         "options",
+        "parsed",
         "processor_states",
         "request_context",
         "retry_count",
+        "retry_limit",
         "run_id",
         "step_number",
         "steps",
@@ -56,6 +59,8 @@ class RunState:
         self.step_number = 0
         self.retry_count = 0
         """Retries granted, never reset (R7.3)."""
+        self.retry_limit: int | None = None
+        """Retries that processors may cause in this run (R7.1)."""
         self.processor_states: dict[str, dict[str, Any]] = {}
         self.usage = Usage()
         """Sum over all attempts that had a response (R12.22)."""
@@ -66,7 +71,9 @@ class RunState:
         self.finish_reason: str | None = None
         self.tripwire: TripwireInfo | None = None
         self.error: BaseException | None = None
-        self.object: Any = None
+        self.asked: StructuredOutputOptions | None = None
+        """How the answer of the last accepted step was to be typed; ``None`` if it was not, or is no answer."""
+        self.parsed: ParsedObject | None = None
         """The structured object of the last accepted step (R12.34)."""
         self.text_override: str | None = None
         """Text that ``process_output_result`` or the end of the run put in place of the steps' text (R2.35)."""
@@ -77,6 +84,16 @@ class RunState:
         """JSON-safe part of the request context of a suspended run (R14.6)."""
         self.options: dict[str, Any] = {}
         """The call's options, as far as a resumed run can take them over."""
+
+    @property
+    def object(self) -> Any:
+        """The structured object, ``None`` if there is none."""
+        return None if self.parsed is None else self.parsed.value
+
+    @property
+    def has_retry_left(self) -> bool:
+        """Whether the budget of retries, which is one for the whole run, is not used up (R7.4)."""
+        return self.retry_limit is not None and self.retry_count < self.retry_limit
 
     @property
     def accepted_text(self) -> str:

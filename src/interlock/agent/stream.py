@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, Generic, Self, TypeVar
 
+from interlock.agent.elements import Elements
 from interlock.agent.loop import RunLoop
-from interlock.agent.result import AgentResult, Response, Status
+from interlock.agent.result import AgentResult, ObjectT, Response, Status
 from interlock.agent.run import Run
 from interlock.chunks import (
     ABORTED,
@@ -44,7 +45,7 @@ class Later(Generic[T]):
         return self._read().__await__()
 
 
-class AgentStream:
+class AgentStream(Generic[ObjectT]):
     """One run that advances as it is read; ``Agent.stream`` makes it.
 
     Await it, enter it with ``async with``, or iterate it. Every iterator replays the run from its first chunk; several
@@ -141,12 +142,19 @@ class AgentStream:
 
     @property
     def object_stream(self) -> AsyncIterator[Any]:
-        """The structured object as it grows; the last item is the final one."""
+        """The structured object as JSON data while it grows, not validated; the last item is the final one.
+
+        Its complete parts are shared by the items: copy what you want to change.
+        """
         return self._objects()
 
     @property
     def element_stream(self) -> AsyncIterator[Any]:
-        """The elements of a structured array, once each is final."""
+        """The elements of a typed array, each complete, validated and of its type, as soon as it is.
+
+        Those of an attempt that is rejected later are not taken back: the next attempt begins with its first one again.
+        A ``fallback_value`` has none.
+        """
         return self._elements()
 
     async def _iterate(self) -> AsyncIterator[Chunk]:
@@ -233,17 +241,18 @@ class AgentStream:
                 yield chunk.object
 
     async def _elements(self) -> AsyncIterator[Any]:
-        known = 0
+        run = (await self._ready())._run
+        assert run is not None
+        elements = Elements(run.structured_output)
         async for chunk in self._iterate():
-            if isinstance(chunk, StepFinish) and chunk.payload.step_result.reason == RETRY:
-                known = 0
-            if not isinstance(chunk, (ObjectChunk, ObjectResult)) or not isinstance(chunk.object, list):
-                continue
-            # The last element of a partial array may still grow.
-            final = len(chunk.object) - (0 if isinstance(chunk, ObjectResult) else 1)
-            for element in chunk.object[known:final]:
-                yield element
-            known = max(known, final)
+            if isinstance(chunk, ObjectChunk):
+                for element in elements.of_partial(chunk.object):
+                    yield element
+            elif isinstance(chunk, ObjectResult) and run.state.parsed is not None:
+                for element in elements.of_result(run.state.parsed):
+                    yield element
+            elif isinstance(chunk, StepFinish) and chunk.payload.step_result.reason == RETRY:
+                elements = Elements(run.structured_output)
 
     async def consume_stream(self, on_error: Callable[[BaseException], Any] | None = None) -> None:
         """Drive the run to its end without looking at it.
@@ -255,7 +264,7 @@ class AgentStream:
         if on_error is not None and self.error is not None:
             on_error(self.error)
 
-    async def to_result(self) -> AgentResult:
+    async def to_result(self) -> AgentResult[ObjectT]:
         """Drive the run to its end without keeping its chunks; what ``generate`` does.
 
         Raises:
@@ -275,7 +284,7 @@ class AgentStream:
             raise run.state.error
         return AgentResult(run)
 
-    async def get_full_output(self) -> AgentResult:
+    async def get_full_output(self) -> AgentResult[ObjectT]:
         """Drive the run to its end and return its outcome as plain values (R12.25)."""
         await self._drive()
         return self._outcome
@@ -283,7 +292,7 @@ class AgentStream:
     # -- values --------------------------------------------------------------------------------------------------
 
     @property
-    def _outcome(self) -> AgentResult:
+    def _outcome(self) -> AgentResult[ObjectT]:
         if self._run is None:
             raise RuntimeError("the run has not begun: await the stream, enter it with 'async with', or iterate it")
         return AgentResult(self._run)
@@ -326,10 +335,10 @@ class AgentStream:
         return self._later(lambda outcome: outcome.text)
 
     @property
-    def object(self) -> Later[Any]:
+    def object(self) -> Later[ObjectT]:
         """The structured object; awaiting it raises the error of a failed run (R12.18)."""
 
-        async def value() -> Any:
+        async def value() -> ObjectT:
             await self._drive()
             if self.error is not None:
                 raise self.error

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
 
-from interlock.errors import ConfigurationError, StructuredOutputError
-from interlock.tools import Schema, SchemaMismatch, as_schema
+from interlock.agent.partial_json import PartialJson
+from interlock.errors import ConfigurationError, StructuredOutputError, ToolError
+from interlock.models import to_language_model
+from interlock.tools import Schema, SchemaMismatch, as_schema, to_serializable
 
 _log = logging.getLogger("interlock")
 
@@ -21,6 +25,9 @@ Injection = bool | Literal["system", "inline", "auto"]
 _SCHEMA_WORDS = frozenset({"type", "properties", "items", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "$defs"})
 """Keywords by which a mapping is known as a JSON Schema."""
 
+_DEFINITIONS = ("$defs", "definitions")
+_OF_THE_ROOT = frozenset({*_DEFINITIONS, "$schema", "$id"})
+
 _FENCED = re.compile(r"\s*```[\w-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOTALL)
 
 
@@ -28,7 +35,7 @@ class StructuredOutputOptions(msgspec.Struct, kw_only=True):
     """How an answer is to be typed (R12.31)."""
 
     schema: Any
-    """A pydantic model, a dataclass, a ``TypedDict`` or a JSON Schema."""
+    """A pydantic model, a dataclass, a ``TypedDict`` or another type; or a JSON Schema."""
     model: Any = None
     """A model that turns the finished answer into the object; without one the main model is asked for JSON."""
     instructions: str | None = None
@@ -37,18 +44,30 @@ class StructuredOutputOptions(msgspec.Struct, kw_only=True):
     """Put the schema into the prompt instead of asking for the provider's JSON mode: as a system message (``True`` or
     ``"system"``), behind the last user message (``"inline"``), or only for a model without such a mode (``"auto"``)."""
     error_strategy: ErrorStrategy = "strict"
-    """What an answer that does not fit means: a run error, a log line, or ``fallback_value``."""
+    """What an answer that does not fit means, once no retry is left: a run error, a log line, or ``fallback_value``."""
     fallback_value: Any = None
     provider_options: dict[str, Any] | None = None
     """For the call of ``model``."""
     parsed: Schema | None = None
     """The schema, read once."""
 
+    @property
+    def wrapper(self) -> str | None:
+        """The member in which a JSON mode is asked for the value, as it can only write objects."""
+        assert self.parsed is not None
+        schema = self.parsed.json_schema
+        kind = schema.get("type")
+        if kind == "object" or (kind is None and "properties" in schema):
+            return None
+        return "elements" if kind == "array" else "result"
+
 
 class ParsedObject(msgspec.Struct):
     """The object of an answer."""
 
     value: Any
+    json: Any = None
+    """The same as JSON data."""
     is_fallback: bool = False
     """Whether it is the ``fallback_value``."""
 
@@ -57,11 +76,13 @@ def structured_output(given: Any) -> StructuredOutputOptions | None:
     """Read the call's ``structured_output``; a bare schema does as well (R12.31).
 
     Raises:
-        ConfigurationError: no schema, an unknown option, a wrong value, or something that is no schema.
+        ConfigurationError: no schema, an unknown option, a wrong value, or something that is no schema or no model.
     """
     if given is None:
         return None
     options = given if isinstance(given, StructuredOutputOptions) else _read(given)
+    if options.parsed is not None:
+        return options
     if options.error_strategy not in ("strict", "warn", "fallback"):
         raise ConfigurationError(
             f"structured_output.error_strategy is 'strict', 'warn' or 'fallback', not {options.error_strategy!r}"
@@ -71,9 +92,11 @@ def structured_output(given: Any) -> StructuredOutputOptions | None:
             "structured_output.json_prompt_injection is False, True, 'system', 'inline' or 'auto', "
             f"not {options.json_prompt_injection!r}"
         )
-    if options.parsed is None:
-        options.parsed = as_schema(options.schema, owner="structured_output")
-    return options
+    return msgspec.structs.replace(
+        options,
+        parsed=_schema(options.schema),
+        model=None if options.model is None else to_language_model(options.model),
+    )
 
 
 def _read(given: Any) -> StructuredOutputOptions:
@@ -95,6 +118,27 @@ def _read(given: Any) -> StructuredOutputOptions:
     return StructuredOutputOptions(**given)
 
 
+def _schema(source: Any) -> Schema:
+    if inspect.isroutine(source):
+        raise ConfigurationError(
+            f"structured_output is the function {source.__name__}, which is no schema; give a type or a JSON Schema"
+        )
+    try:
+        return _schema_of_type(source)
+    except TypeError:
+        # It cannot be hashed, such as a JSON Schema, so it may change before the next call.
+        return as_schema(source, owner="structured_output")
+
+
+@lru_cache(maxsize=64)
+def _schema_of_type(source: Any) -> Schema:
+    # To read a type takes longer than the rest of a call.
+    return as_schema(source, owner="structured_output")
+
+
+# What the model is asked.
+
+
 def is_native(options: StructuredOutputOptions, model: Any) -> bool:
     """Whether this model is asked through its own JSON mode."""
     if options.json_prompt_injection == "auto":
@@ -103,15 +147,45 @@ def is_native(options: StructuredOutputOptions, model: Any) -> bool:
 
 
 def response_format(options: StructuredOutputOptions) -> dict[str, Any]:
-    """The request's response format."""
+    """The request's response format; a value that is no object is a member of one (``wrapper``)."""
     assert options.parsed is not None
-    return {"type": "json", "schema": options.parsed.json_schema}
+    schema, key = options.parsed.json_schema, options.wrapper
+    return {"type": "json", "schema": schema if key is None else _wrapped(schema, key)}
 
 
-def with_schema(prompt: list[dict[str, Any]], options: StructuredOutputOptions) -> list[dict[str, Any]]:
+def _wrapped(schema: dict[str, Any], key: str) -> dict[str, Any]:
+    place = f"#/properties/{key}"
+    inner = {name: part for name, part in schema.items() if name not in _OF_THE_ROOT}
+    definitions = {name: schema[name] for name in _DEFINITIONS if name in schema}
+    return {
+        "type": "object",
+        "properties": {key: _moved(inner, place)},
+        "required": [key],
+        "additionalProperties": False,
+        **_moved(definitions, place),
+    }
+
+
+def _moved(node: Any, place: str) -> Any:
+    """A part of a schema whose root has moved to ``place``, while its definitions have not."""
+    if isinstance(node, list):
+        return [_moved(part, place) for part in node]
+    if not isinstance(node, dict):
+        return node
+    out = {name: _moved(part, place) for name, part in node.items()}
+    ref = node.get("$ref")
+    if isinstance(ref, str) and ref.startswith("#") and not ref.startswith(("#/$defs/", "#/definitions/")):
+        out["$ref"] = place + ref[1:]
+    return out
+
+
+def asking_prompt(prompt: list[dict[str, Any]], options: StructuredOutputOptions, model: Any) -> list[dict[str, Any]]:
     """The prompt with the wish for JSON in it; the given one stays as it is (R12.31)."""
-    wish = schema_text(options)
-    if options.json_prompt_injection == "inline":
+    is_injected = not is_native(options, model)
+    wish = schema_text(options) if is_injected else options.instructions
+    if not wish:
+        return prompt
+    if is_injected and options.json_prompt_injection == "inline":
         for place in range(len(prompt) - 1, -1, -1):
             message = prompt[place]
             if message["role"] == "user":
@@ -129,45 +203,82 @@ def schema_text(options: StructuredOutputOptions) -> str:
     return f"{options.instructions}\n{told}" if options.instructions else told
 
 
+# What the model says.
+
+
 def parse_object(options: StructuredOutputOptions, text: str) -> ParsedObject:
     """The object that the processed text holds; one code fence around it does no harm.
 
     Raises:
-        StructuredOutputError: it does not fit and the strategy is ``strict``.
+        StructuredOutputError: it does not fit.
     """
     assert options.parsed is not None
     fenced = _FENCED.fullmatch(text)
     try:
-        return ParsedObject(options.parsed.validate(msgspec.json.decode(fenced.group(1) if fenced else text)))
-    except (msgspec.DecodeError, SchemaMismatch) as error:
-        if options.error_strategy == "warn":
-            _log.warning("the answer does not fit the schema: %s", error)
-            return ParsedObject(None)
-        if options.error_strategy == "fallback":
-            return ParsedObject(options.fallback_value, is_fallback=True)
-        raise StructuredOutputError(f"the answer does not fit the requested schema:\n{error}") from error
+        value = options.parsed.validate_json(_unwrapped(options, fenced.group(1) if fenced else text))
+        return ParsedObject(value, to_serializable(options.parsed.dump(value)))
+    except SchemaMismatch as error:
+        raise StructuredOutputError(error.problems) from error
+    except UnicodeEncodeError as error:
+        raise StructuredOutputError(["(root): half of a surrogate pair is no text"]) from error
+    except ToolError as error:
+        raise StructuredOutputError([f"(root): {error}"]) from error
+
+
+def _unwrapped(options: StructuredOutputOptions, text: str) -> str:
+    key = options.wrapper
+    if key is None:
+        return text
+    try:
+        members = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return text
+    return bytes(members[key]).decode() if members.keys() == {key} else text
+
+
+def without_object(options: StructuredOutputOptions, error: BaseException) -> ParsedObject:
+    """What there is in place of an object, once it is certain that there is none (R12.33).
+
+    Raises:
+        Exception: ``error``, where the strategy is ``strict``.
+    """
+    if options.error_strategy == "strict":
+        raise error
+    if options.error_strategy == "fallback":
+        return ParsedObject(options.fallback_value, to_serializable(options.fallback_value), is_fallback=True)
+    _log.warning("there is no object: %s", error)
+    return ParsedObject(None)
+
+
+_COPIED_PER_CHARACTER = 128
+"""Bytes of partial objects for each character of the text: enough for one at nearly every piece of a usual object, and
+a bound that grows with the text and not with its square."""
+
+_COPIED_AT_LEAST = 100_000
+"""Bytes of partial objects that every text may have."""
 
 
 class PartialObject:
     """The object of an answer that is still being written."""
 
-    __slots__ = ("_last", "_pieces")
+    __slots__ = ("_allowance", "_is_new", "_json", "_wrapper")
 
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._last: Any = None
+    def __init__(self, options: StructuredOutputOptions) -> None:
+        self._wrapper = options.wrapper
+        self._json = PartialJson()
+        self._allowance = _COPIED_AT_LEAST
+        self._is_new = False
 
     def add(self, piece: str) -> Any:
-        """The object as far as it can be read now; ``None`` when the piece brings nothing new."""
-        self._pieces.append(piece)
-        # pydantic-core is loaded already: the schema was read with it.
-        from pydantic_core import from_json
-
-        try:
-            value = from_json("".join(self._pieces), allow_partial="trailing-strings")
-        except ValueError:
+        """The object as far as it can be read now; ``None`` when there is nothing new that is worth its copy."""
+        self._is_new |= self._json.add(piece)
+        self._allowance += _COPIED_PER_CHARACTER * len(piece)
+        if not self._is_new:
             return None
-        if not isinstance(value, (dict, list)) or value == self._last:
+        size = self._json.size
+        if size > self._allowance and not self._json.is_over:
             return None
-        self._last = value
-        return value
+        self._is_new = False
+        self._allowance -= size
+        value = self._json.value
+        return value.get(self._wrapper) if self._wrapper is not None and isinstance(value, dict) else value

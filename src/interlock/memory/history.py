@@ -83,6 +83,7 @@ class MessageHistory(Processor):
     """
 
     id = "message-history"
+    auto_position = "last"
 
     def __init__(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 
 class SchemaMismatch(ValueError):
     """A value does not fit a schema; each user of schemas turns it into an error of its own.
@@ -34,6 +36,22 @@ class Schema:
             SchemaMismatch: it does not fit.
         """
         raise NotImplementedError
+
+    def validate_json(self, text: str) -> Any:
+        """What ``validate`` makes of the value that ``text`` holds.
+
+        Raises:
+            SchemaMismatch: it does not fit, or it is no JSON.
+        """
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise SchemaMismatch([f"(root): {error}"]) from error
+        return self.validate(value)
+
+    def dump(self, value: Any) -> Any:
+        """A validated value as JSON data, in the form in which it was read."""
+        return value
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.json_schema!r})"

@@ -28,11 +28,12 @@ class TypedSchema(Schema):
         ConfigurationError: pydantic cannot read the type, or it has no JSON Schema.
     """
 
-    __slots__ = ("_validate",)
+    __slots__ = ("_adapter", "_validate")
 
     def __init__(self, source: Any, *, owner: str = "the schema") -> None:
         adapter, schema = _read_type(source, owner)
         super().__init__(schema)
+        self._adapter = adapter
         self._validate = adapter.validator.validate_python
 
     def validate(self, value: Any) -> Any:
@@ -44,7 +45,25 @@ class TypedSchema(Schema):
         try:
             return self._validate(value)
         except ValidationError as error:
-            raise SchemaMismatch(self._problem(detail) for detail in error.errors(include_url=False)) from error
+            raise self._mismatch(error) from error
+
+    def validate_json(self, text: str) -> Any:
+        """The value that ``text`` holds, as the type; strict types take from JSON what JSON has no type for.
+
+        Raises:
+            SchemaMismatch: it does not fit, or it is no JSON.
+        """
+        try:
+            return self._adapter.validator.validate_json(text)
+        except ValidationError as error:
+            raise self._mismatch(error) from error
+
+    def dump(self, value: Any) -> Any:
+        """A validated value as JSON data, in the form in which it was read."""
+        return self._adapter.dump_python(value, mode="json", by_alias=True)
+
+    def _mismatch(self, error: ValidationError) -> SchemaMismatch:
+        return SchemaMismatch(self._problem(detail) for detail in error.errors(include_url=False))
 
     def _problem(self, detail: ErrorDetails) -> str:
         path = detail["loc"]

@@ -131,8 +131,9 @@ class CallReader:
         return f"{base}-{number}"
 
     def _is_used(self, call_id: str) -> bool:
-        is_known = call_id in self._calls or call_id in self._taken
-        return is_known or any(one.id == call_id for one in self._open.values())
+        if call_id in self._calls or call_id in self._taken:
+            return True
+        return bool(self._open) and any(one.id == call_id for one in self._open.values())
 
 
 def parse_args(args: Any) -> tuple[Any, str | None]:

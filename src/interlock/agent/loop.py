@@ -86,7 +86,7 @@ class RunLoop:
             if self._state.tripwire is not None:
                 # ``process_input`` aborted: there is no stream but for the tripwire (R6.8).
                 await self._tell_tripwire(self._state.tripwire)
-            elif self._run.resumption is None:
+            elif run.resumption is None and run.is_read:
                 yield self._start()
             for chunk in self._sent():
                 yield chunk
@@ -196,8 +196,7 @@ class RunLoop:
         is_answer = not goes_on and not (attempt.tools is not None and attempt.tools.is_waiting_for_client)
         asked = reply.call.asked if is_answer else None
         typed = None if asked is None or asked.model is not None else await self._typed(asked, attempt, result)
-        finish = attempt.step_finish(reply, result, goes_on)
-        shown = run.stamped(finish) if run.chain is None else await run.process(finish)
+        shown = await run.process(attempt.step_finish(reply, result, goes_on)) if run.is_read else []
         # Until here a stream hook may have rejected the attempt, and its object with it (R12.34).
         if typed is not None:
             state.parsed, told = typed
@@ -551,6 +550,8 @@ class RunLoop:
         if state.error is not None:
             await self._run.tell("on_error", {"error": state.error})
         await self._tell_finish()
+        if not self._run.is_read:
+            return
         payload = FinishPayload(
             step_result=StepOutcome(reason=state.finish_reason or "unknown"), output=StepOutput(usage=state.usage)
         )

@@ -162,17 +162,16 @@ class Reply:
             run.chain.set_from_cache(self.from_cache)
         if call.response is not None and any(_type_of(item) == "step-start" for item in call.response.chunks):
             return
+        if not run.is_read:
+            self.is_started = True
+            return
         payload = StepStartPayload(
             message_id=run.state.message_id,
             request=SentRequest(prompt=call.prompt),
             warnings=self.warnings,
             started_at=int(time.time() * 1000),
         )
-        started = (
-            run.stamped(StepStart(payload=payload))
-            if run.chain is None
-            else await run.process(StepStart(payload=payload))
-        )
+        started = await run.process(StepStart(payload=payload))
         self.is_started = True
         self._keep(started)
         run.scope.outbox += started

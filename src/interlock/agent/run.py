@@ -48,6 +48,7 @@ class Run:
         "deadlines",
         "include_raw_chunks",
         "input_step_hooks",
+        "is_read",
         "max_retries",
         "max_steps",
         "model_index",
@@ -96,11 +97,18 @@ class Run:
         self.tool_call_concurrency: int | None = None
         self.require_tool_approval: Any = False
         self.callbacks: dict[str, Callback] = {}
+        self.is_read = True
+        """Whether somebody may see the chunks that tell of the run's own doings; what nobody sees is not made."""
         self.attempts = 0
         """Attempts begun in this process."""
         self.deadlines: Deadlines | None = None
         self.resumption: Resumption | None = None
         """What a suspended run goes on with; taken by its first attempt."""
+
+    @property
+    def has_chunk_readers(self) -> bool:
+        """Whether somebody sees chunks even if nobody reads the stream: hooks, or a callback."""
+        return self.chain is not None or bool(self.pipeline.by_hook["process_llm_response"])
 
     def may_retry(self) -> bool:
         """Whether a processor may have one more attempt (R7.4, R12.30)."""

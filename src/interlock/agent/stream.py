@@ -274,6 +274,7 @@ class AgentStream(Generic[ObjectT]):
         run, source = self._run, self._source
         assert run is not None
         run.scope.driver = asyncio.current_task()
+        run.is_read = run.has_chunk_readers
         try:
             async for _ in source:
                 pass

@@ -46,11 +46,13 @@ class Attempt:
     def begin(cls, timeline: Timeline) -> Attempt:
         """Take the snapshot: response messages, and the assistant message that a response may be merged into."""
         attempt = cls()
-        for message in timeline.of_source("response"):
-            attempt.remember(message, timeline)
-        newest = timeline.newest
-        if newest is not None and newest.role == "assistant" and newest.id not in attempt._before:
+        newest, seen = timeline.newest, 0
+        if newest is not None and newest.role == "assistant":
             attempt.remember(newest, timeline)
+            seen = int(timeline.source_of(newest) == "response")
+        if timeline.count("response") > seen:
+            for message in timeline.of_source("response"):
+                attempt.remember(message, timeline)
         return attempt
 
     def remember(self, message: Message, timeline: Timeline) -> None:

@@ -104,8 +104,9 @@ class PromptCache:
             size = len(parts)
             while True:
                 stop = size if size <= 1 else _end_of_step(message, start, size)
-                if not self.has_files:
-                    self.has_files = "file" in [part.type for part in parts[start:stop]]
+                for part in parts[start:stop]:
+                    if part.type == "file":
+                        self.has_files = True
                 is_whole = start == 0 and stop == size
                 prompt += prompt_of(message) if is_whole else prompt_of(message, start, stop)
                 if self._is_sealed:

@@ -99,6 +99,10 @@ class Timeline:
         message = self._by_id.get(message_id)
         return self._former.get(message_id) if message is None else self.source_of(message)
 
+    def count(self, source: Source) -> int:
+        """How many messages one source has."""
+        return self._counts[source]
+
     def of_source(self, source: Source | None) -> list[Message]:
         """The messages of one source or of all, as they are now, in order, for reading only.
 

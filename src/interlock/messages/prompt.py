@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from interlock._json import copy_json
 from interlock.messages._model_output import model_output
-from interlock.messages.parts import FilePart, Message, Part, TextPart, ToolInvocation, ToolInvocationPart
+from interlock.messages.parts import (
+    PENDING_STATES,
+    FilePart,
+    Message,
+    Part,
+    TextPart,
+    ToolInvocation,
+    ToolInvocationPart,
+)
 from interlock.messages.text import get_text, sendable, well_formed
 
 PromptMessage = dict[str, Any]
@@ -48,8 +56,11 @@ def prompt_of(message: Message, start: int = 0, stop: int | None = None) -> list
         parts = parts[start:stop]
     options = provider_options(content.provider_metadata)
     if role == "assistant":
-        return [entry for block in blocks(parts) for entry in _assistant_block(block, options)]
-    return _with_content("user", [sent for part in parts if (sent := _user_part(part)) is not None], options)
+        sent: list[PromptMessage] = []
+        for block in blocks(parts):
+            sent += _assistant_block(block, options)
+        return sent
+    return _with_content("user", [said for part in parts if (said := _user_part(part)) is not None], options)
 
 
 def text_prompt_of(message: Message) -> PromptMessage | None:
@@ -67,26 +78,28 @@ def text_prompt_of(message: Message) -> PromptMessage | None:
     return {"role": role, "content": [{"type": "text", "text": text}]}
 
 
-def blocks(parts: Sequence[Part]) -> Iterator[list[Part]]:
+def blocks(parts: Sequence[Part]) -> list[list[Part]]:
     """Cut an assistant message where another step begins, so that calls of two steps never look parallel (R3.11).
 
     Cuts are the ``step-start`` parts, and the first text, reasoning or file after the result of a call.
     """
+    cut: list[list[Part]] = []
     block: list[Part] = []
     has_result = False
     for part in parts:
         kind = part.type
         if kind == "step-start" or (has_result and _is_content(part)):
             if block:
-                yield block
+                cut.append(block)
             block, has_result = [], False
             if kind == "step-start":
                 continue
         if kind == "tool-invocation" and isinstance(part, ToolInvocationPart) and not part.provider_executed:
-            has_result = has_result or not part.tool_invocation.is_pending
+            has_result = has_result or part.tool_invocation.state not in PENDING_STATES
         block.append(part)
     if block:
-        yield block
+        cut.append(block)
+    return cut
 
 
 def _assistant_block(block: list[Part], options: dict[str, Any] | None) -> list[PromptMessage]:
@@ -114,7 +127,8 @@ def _assistant_block(block: list[Part], options: dict[str, Any] | None) -> list[
 
 def _call_and_result(part: ToolInvocationPart, content: list[dict[str, Any]], results: list[dict[str, Any]]) -> None:
     invocation = part.tool_invocation
-    if invocation.is_pending and not part.provider_executed:
+    is_pending = invocation.state in PENDING_STATES
+    if is_pending and not part.provider_executed:
         return
     name = _prompt_tool_name(invocation.tool_name)
     call = {
@@ -126,7 +140,7 @@ def _call_and_result(part: ToolInvocationPart, content: list[dict[str, Any]], re
     if part.provider_executed:
         call["providerExecuted"] = True
     content.append(_with_options(call, part))
-    if invocation.is_pending:
+    if is_pending:
         return
     result = {
         "type": "tool-result",

@@ -156,8 +156,11 @@ class HookArgs:
     def message_list(self) -> MessageList:
         """The run's one live message list."""
         # A returned list is reconciled against what was there before the hook could add to the list (R3.22).
-        _ = self._stage_messages
-        return self._scope.data.message_list
+        message_list = self._scope.data.message_list
+        known = self.__dict__
+        if "_stage_messages" not in known:
+            known["_stage_messages"] = message_list.stage(self._stage_source)
+        return message_list
 
     @lazy
     def _stage_messages(self) -> list[Message]:

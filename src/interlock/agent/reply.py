@@ -518,9 +518,14 @@ class Reply:
         """Whether the calls that survived, as far as one can tell before they run, will continue the loop (R1.12)."""
         if self.finish_reason in TERMINAL_REASONS:
             return False
-        tools = self.call.tools
-        local = [call.payload.tool_name for call in self.assembler.calls if not call.payload.provider_executed]
-        return bool(local) and not any(name in tools and tools[name].is_client_side for name in local)
+        tools, has_local = self.call.tools, False
+        for call in self.assembler.calls:
+            if not call.payload.provider_executed:
+                has_local = True
+                tool = tools.get(call.payload.tool_name)
+                if tool is not None and tool.is_client_side:
+                    return False
+        return has_local
 
     def commit(self) -> None:
         """Put what is finished so far into the message list."""

@@ -24,7 +24,7 @@ Recorded = dict[str, ToolInvocation]
 
 def recorded(parts: Sequence[Part]) -> Recorded:
     """What the parts say of tool calls now."""
-    return {call_id: copy(invocation) for call_id, invocation in _calls_in(parts).items()}
+    return {call_id: invocation.__copy__() for call_id, invocation in _calls_in(parts).items()}
 
 
 def follow_parts(step: StepResult, parts: list[Part], was: Recorded, calls: Recorded | None = None) -> None:

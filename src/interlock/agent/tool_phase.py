@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.agent.calls import CallReader
 from interlock.agent.request import PreparedCall
@@ -34,7 +34,7 @@ from interlock.messages.parts import ToolApproval, ToolInvocation, ToolInvocatio
 from interlock.processors import StepResult
 from interlock.processors.hooks import TOOL_RESULT
 from interlock.processors.pipeline import run_hook
-from interlock.processors.stages import ToolResultStage
+from interlock.processors.stages import ToolOutcome, ToolResultStage
 from interlock.tools import (
     InputAvailableEvent,
     InputDeltaEvent,
@@ -440,21 +440,13 @@ async def model_output(tool: Tool | None, result: Any) -> Any:
     return await outcome if inspect.isawaitable(outcome) else outcome
 
 
-class Screened(NamedTuple):
-    """What the tool-result hooks left of a result."""
-
-    result: Any
-    error_text: str | None = None
-    """Set when a hook made the call a failed one (R10.8)."""
-
-
 async def screen_result(
     run: Run, invocation: ToolInvocation, result: Any, provider_executed: bool | None, current: StepResult
-) -> Screened | None:
+) -> ToolOutcome | None:
     """Run the tool-result hooks; ``None`` if the call is not in the message list any more."""
     processors = run.pipeline.by_hook["process_tool_result"]
     if not processors:
-        return Screened(result)
+        return ToolOutcome(result)
     message_list = run.state.message_list
     part = message_list.peek_tool_invocation(invocation.tool_call_id)
     if part is not None and not part.tool_invocation.is_pending:
@@ -475,7 +467,7 @@ async def screen_result(
     if run.scope.is_aborted:
         # The cancellation may have ended the chain before every hook saw the result.
         raise Interrupted
-    return Screened(stage.result, stage.error_text) if stage.is_known else None
+    return stage.outcome()
 
 
 def record_result(

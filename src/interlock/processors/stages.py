@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from interlock.messages import MessageList
-from interlock.messages.parts import ToolInvocation
 from interlock.processors.results import CachedStepResponse
 from interlock.processors.steps import OutputResult, StepResult, ToolCallInfo
 from interlock.usage import Usage
@@ -153,6 +152,14 @@ class OutputStepStage(Stage):
         self.refused = fork.refused
 
 
+class ToolOutcome(NamedTuple):
+    """What the tool-result hooks left of a result."""
+
+    result: Any
+    error_text: str | None = None
+    """Set when a hook made the call a failed one (R10.8)."""
+
+
 class ToolResultStage(Stage):
     """The result of one successful tool call (section 2.8).
 
@@ -187,28 +194,21 @@ class ToolResultStage(Stage):
         twin._message_list = message_list
         return twin
 
-    def _recorded(self) -> ToolInvocation | None:
-        part = self._message_list.peek_tool_invocation(self.tool_call_id)
-        return None if part is None else part.tool_invocation
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the call is still in the message list."""
-        return self._recorded() is not None
-
     @property
     def result(self) -> Any:
         """The result as it stands."""
-        recorded = self._recorded()
-        return recorded.result if recorded is not None and recorded.state == "result" else self._raw
+        outcome = self.outcome()
+        return self._raw if outcome is None or outcome.error_text is not None else outcome.result
 
-    @property
-    def error_text(self) -> str | None:
-        """Set when a hook made the call a failed one (R10.8)."""
-        recorded = self._recorded()
-        if recorded is None or recorded.state != "output-error":
+    def outcome(self) -> ToolOutcome | None:
+        """What the hooks made of the call; ``None`` if it is not in the message list any more."""
+        part = self._message_list.peek_tool_invocation(self.tool_call_id)
+        if part is None:
             return None
-        return recorded.error_text or "Tool execution failed"
+        recorded = part.tool_invocation
+        if recorded.state == "output-error":
+            return ToolOutcome(self._raw, recorded.error_text or "Tool execution failed")
+        return ToolOutcome(recorded.result if recorded.state == "result" else self._raw)
 
 
 class ErrorStage(Stage):

@@ -43,8 +43,8 @@ class Link:
         self.flush = flush
         self.is_busy = False
         """Whether the hook is at work."""
-        self.waiting: deque[asyncio.Future[None]] = deque()
-        """Who comes next, in order of arrival."""
+        self.waiting: deque[asyncio.Future[None]] | None = None
+        """Who comes next, in order of arrival; made when somebody has to wait."""
 
     async def turn(self) -> None:
         """Wait until the hook is free; it is the caller's then."""
@@ -52,6 +52,8 @@ class Link:
             self.is_busy = True
             return
         place = asyncio.get_running_loop().create_future()
+        if self.waiting is None:
+            self.waiting = deque()
         self.waiting.append(place)
         try:
             await place
@@ -95,15 +97,19 @@ class ProcessorPlace:
 class StreamChain:
     """The stream hooks of one run, in order. ``process`` is the hot path: one call a chunk."""
 
-    __slots__ = ("_scope", "links", "reading")
+    __slots__ = ("_from_cache", "_scope", "links", "reading")
 
     def __init__(self, links: list[Link], scope: RunScope) -> None:
         self.links = links
         self._scope = scope
+        self._from_cache = False
         self.reading: list[Link] = [link for link in links if link.call is not None]
 
     def set_from_cache(self, from_cache: bool) -> None:
         """Tell the hooks whether the chunks to come are replayed (R11.4)."""
+        if from_cache is self._from_cache:
+            return
+        self._from_cache = from_cache
         for link in self.links:
             link.args.from_cache = from_cache
 

@@ -458,7 +458,7 @@ async def screen_result(
         tool_name=invocation.tool_name,
         tool_call_id=invocation.tool_call_id,
         args=invocation.args,
-        result=result,
+        raw=result,
         provider_executed=provider_executed,
         current=current,
         message_list=message_list,

@@ -7,6 +7,8 @@ from itertools import takewhile
 from operator import is_
 from typing import Any
 
+import msgspec
+
 from interlock.agent.reply import Reply
 from interlock.agent.request import PreparedCall, prepare_call
 from interlock.agent.run import Interrupted, Run
@@ -31,24 +33,21 @@ from interlock.processors.pipeline import run_hook
 from interlock.processors.stages import OutputStepStage, ResponseStage
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """One pass through a step: ``prepare``, the ``reply``, ``judge``, the ``tools``.
 
     Every phase may raise ``TripWire``, ``ProcessorError``, ``ModelFailure`` or ``Interrupted``; the loop decides what
     that comes to. What the client is to see goes into the scope's outbox, unless a phase yields it.
     """
 
-    __slots__ = ("_has_snapshot", "reply", "result", "run", "tools")
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.reply: Reply | None = None
-        """Set once the request is ready."""
-        self.result: StepResult | None = None
-        """Set once the reply is complete."""
-        self.tools: ToolPhase | None = None
-        """Set if the reply has calls to execute."""
-        self._has_snapshot = False
+    run: Run
+    reply: Reply | None = None
+    """Set once the request is ready."""
+    result: StepResult | None = None
+    """Set once the reply is complete."""
+    tools: ToolPhase | None = None
+    """Set if the reply has calls to execute."""
+    _has_snapshot: bool = False
 
     # -- phases --------------------------------------------------------------------------------------------------
 
@@ -241,13 +240,10 @@ class Attempt:
         return text
 
 
-class EarlyEmissions:
+class EarlyEmissions(msgspec.Struct, eq=False):
     """Chunks that hooks write before there is a response to put them into."""
 
-    __slots__ = ("chunks",)
-
-    def __init__(self) -> None:
-        self.chunks: list[tuple[Chunk, str | None]] = []
+    chunks: list[tuple[Chunk, str | None]] = []
 
     def record(self, chunk: Chunk, message_id: str | None) -> None:
         """Keep the chunk until the response begins."""

@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from types import AsyncGeneratorType
 from typing import Any
 
+import msgspec
+
 from interlock._json import copy_json
 from interlock.agent.calls import CallReader
 from interlock.agent.request import PreparedCall, SentRequest, replayed_chunks
@@ -82,73 +84,53 @@ _SPANS = frozenset({TextStart, TextDelta, TextEnd, ReasoningStart, ReasoningDelt
 """Chunks that need no books of their own."""
 
 
-class Reply:
+class Reply(msgspec.Struct, eq=False):
     """One reply, live or replayed."""
 
-    __slots__ = (
-        "_calls",
-        "_finish",
-        "_is_assembled",
-        "_is_flushed",
-        "_kept",
-        "_metadata",
-        "_own_parts",
-        "_partial",
-        "_reader",
-        "_reading",
-        "_run",
-        "_source",
-        "_waiting_outcomes",
-        "_withheld_calls",
-        "assembler",
-        "call",
-        "finish_reason",
-        "from_cache",
-        "has_response",
-        "is_started",
-        "provider_results",
-        "request",
-        "usage",
-        "warnings",
-    )
+    _run: Run
+    call: PreparedCall
+    assembler: ResponseAssembler = msgspec.field(default_factory=ResponseAssembler)
+    usage: Usage | None = None
+    finish_reason: str = "unknown"
+    has_response: bool = False
+    """Whether the model-level ``finish`` arrived (R0.6)."""
+    from_cache: bool = False
+    is_started: bool = False
+    """Whether the attempt's ``step-start`` was emitted."""
+    warnings: list[Any] = []
+    request: Any = None
+    """What was sent, as the model tells it."""
+    provider_results: list[ToolResult] = []
+    """Results of calls that the provider executed."""
+    _partial: PartialObject | None = None
+    """The typed answer, as far as its text has come."""
+    _own_parts: list[Part] = []
+    """Parts of this reply that are in the response message."""
+    _calls: CallReader | None = None
+    _withheld_calls: set[str] = set()
+    """Calls of the provider's own tools that no stream hook has let through."""
+    _waiting_outcomes: list[ToolResult | ToolErrorChunk] = []
+    """What such calls came to; it is of no use unless the call is released in the end."""
+    _finish: Finish | None = None
+    _kept: list[Chunk] | None = None
+    """The chunks that survived, for ``process_llm_response``."""
+    _metadata: dict[str, Any] = {}
+    """What the provider says about its reply."""
+    _is_flushed: bool = False
+    _is_assembled: bool = False
+    _source: AsyncIterator[Chunk] | None = None
+    _reader: AsyncGenerator[Chunk, None] | None = None
+    _reading: asyncio.Task[Chunk] | None = None
+    """The read that goes on while background tasks emit."""
 
-    def __init__(self, run: Run, call: PreparedCall) -> None:
-        self._run = run
-        self.call = call
-        self.assembler = ResponseAssembler()
-        self.usage: Usage | None = None
-        self.finish_reason = "unknown"
-        self.has_response = False
-        """Whether the model-level ``finish`` arrived (R0.6)."""
-        self.from_cache = call.response is not None
-        self.is_started = False
-        """Whether the attempt's ``step-start`` was emitted."""
-        self.warnings: list[Any] = []
-        self.request: Any = None
-        """What was sent, as the model tells it."""
-        self.provider_results: list[ToolResult] = []
-        """Results of calls that the provider executed."""
-        asked = call.asked
-        self._partial = None if asked is None or asked.model is not None else PartialObject(asked)
-        """The typed answer, as far as its text has come."""
-        self._own_parts: list[Part] = []
-        """Parts of this reply that are in the response message."""
-        self._calls: CallReader | None = None
-        self._withheld_calls: set[str] = set()
-        """Calls of the provider's own tools that no stream hook has let through."""
-        self._waiting_outcomes: list[ToolResult | ToolErrorChunk] = []
-        """What such calls came to; it is of no use unless the call is released in the end."""
-        self._finish: Finish | None = None
-        self._kept: list[Chunk] | None = [] if run.pipeline.by_hook["process_llm_response"] else None
-        """The chunks that survived, for ``process_llm_response``."""
-        self._metadata: dict[str, Any] = {}
-        """What the provider says about its reply."""
-        self._is_flushed = run.chain is None
-        self._is_assembled = False
-        self._source: AsyncIterator[Chunk] | None = None
-        self._reader: AsyncGenerator[Chunk, None] | None = None
-        self._reading: asyncio.Task[Chunk] | None = None
-        """The read that goes on while background tasks emit."""
+    def __post_init__(self) -> None:
+        self.from_cache = self.call.response is not None
+        self._is_flushed = self._run.chain is None
+        if self._run.pipeline.by_hook["process_llm_response"]:
+            self._kept = []
+        asked = self.call.asked
+        if asked is not None and asked.model is None:
+            self._partial = PartialObject(asked)
 
     # -- reading -------------------------------------------------------------------------------------------------
 

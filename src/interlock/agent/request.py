@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from interlock._json import Record, copy_json
 from interlock.agent.run import ModelFailure, Run
 from interlock.agent.structured import (
@@ -42,23 +44,18 @@ class SentRequest(Record, kw_only=True):
         return {"body": copy_json(self.body)}
 
 
-class PreparedCall:
+class PreparedCall(msgspec.Struct, eq=False):
     """What one provider call needs, or the reply that replaces it."""
 
-    __slots__ = ("asked", "entry", "model", "prompt", "request", "response", "tools")
-
-    def __init__(
-        self, entry: ModelFallback, model: LanguageModel, asked: StructuredOutputOptions | None = None
-    ) -> None:
-        self.entry = entry
-        self.model = model
-        self.asked = asked
-        """How the answer is to be typed."""
-        self.prompt: list[dict[str, Any]] = []
-        self.request: ModelRequest | None = None
-        self.response: CachedStepResponse | None = None
-        self.tools: dict[str, Tool] = {}
-        """The tools that may be executed in this step."""
+    entry: ModelFallback
+    model: LanguageModel
+    asked: StructuredOutputOptions | None = None
+    """How the answer is to be typed."""
+    tools: dict[str, Tool] = {}
+    """The tools that may be executed in this step."""
+    prompt: list[dict[str, Any]] = []
+    request: ModelRequest | None = None
+    response: CachedStepResponse | None = None
 
 
 async def prepare_call(run: Run) -> PreparedCall:
@@ -73,8 +70,8 @@ async def prepare_call(run: Run) -> PreparedCall:
     if run.input_step_hooks:
         await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
     asked = None if stage.structured_output is None else structured_output(stage.structured_output)
-    call = PreparedCall(run.models[run.model_index], stage.model, asked)
-    call.tools = stage.tools if stage.active_tools is None else _usable_tools(stage.tools, stage.active_tools)
+    tools = stage.tools if stage.active_tools is None else _usable_tools(stage.tools, stage.active_tools)
+    call = PreparedCall(run.models[run.model_index], stage.model, asked, tools)
     if run.scope.is_aborted:
         return call
     call.prompt = await _prompt(run, stage.model)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from interlock.chunks import (
     Chunk,
     DataChunk,
@@ -33,34 +35,28 @@ from interlock.messages.parts import (
 )
 
 
-class Span:
+class Span(msgspec.Struct, eq=False):
     """A text or reasoning span that is still being streamed."""
 
-    __slots__ = ("metadata", "pieces", "redacted", "signature")
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.metadata: dict[str, Any] | None = None
-        self.signature: str | None = None
-        self.redacted: list[str] = []
+    pieces: list[str] = []
+    metadata: dict[str, Any] | None = None
+    signature: str | None = None
+    redacted: list[str] = []
 
 
-class ResponseAssembler:
+class ResponseAssembler(msgspec.Struct, eq=False):
     """Collects one attempt's reply. A part takes its place when it is finished (R9.7)."""
 
-    __slots__ = ("_finished_texts", "_reasoning", "_texts", "calls", "files", "parts", "reasoning", "sources")
-
-    def __init__(self) -> None:
-        self.parts: list[Part] = []
-        """Finished parts that are not yet in the message list."""
-        self._finished_texts: list[str] = []
-        """Texts of closed spans, also of those that are in the message list already."""
-        self.calls: list[ToolCall] = []
-        self.reasoning: list[ReasoningPart] = []
-        self.sources: list[Source] = []
-        self.files: list[File] = []
-        self._texts: dict[str, Span] = {}
-        self._reasoning: dict[str, Span] = {}
+    parts: list[Part] = []
+    """Finished parts that are not yet in the message list."""
+    calls: list[ToolCall] = []
+    reasoning: list[ReasoningPart] = []
+    sources: list[Source] = []
+    files: list[File] = []
+    _finished_texts: list[str] = []
+    """Texts of closed spans, also of those that are in the message list already."""
+    _texts: dict[str, Span] = {}
+    _reasoning: dict[str, Span] = {}
 
     @property
     def text(self) -> str:

@@ -8,6 +8,8 @@ import logging
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import msgspec
+
 from interlock.agent.calls import CallReader
 from interlock.agent.request import PreparedCall
 from interlock.agent.run import Interrupted, Run
@@ -55,37 +57,23 @@ DEFAULT_CONCURRENCY = 10
 FAILED = "Tool execution failed"
 
 
-class Execution:
+class Execution(msgspec.Struct, eq=False):
     """One local call and what became of it."""
 
-    __slots__ = (
-        "arguments",
-        "denial",
-        "error",
-        "invocation",
-        "is_resolved",
-        "part",
-        "result",
-        "resume_data",
-        "suspension",
-        "tool",
-    )
-
-    def __init__(self, part: ToolInvocationPart) -> None:
-        self.part = part
-        self.invocation = part.tool_invocation
-        self.tool: Tool | None = None
-        self.arguments: Any = None
-        """Validated arguments."""
-        self.result: Any = None
-        self.error: str | None = None
-        """Why the call failed, as the model is told."""
-        self.suspension: ToolSuspended | None = None
-        self.resume_data: Any = None
-        self.denial: ToolApproval | None = None
-        """The answer of whoever declined the call."""
-        self.is_resolved = False
-        """Whether there is a result or an error."""
+    part: ToolInvocationPart
+    invocation: ToolInvocation
+    tool: Tool | None = None
+    arguments: Any = None
+    """Validated arguments."""
+    result: Any = None
+    error: str | None = None
+    """Why the call failed, as the model is told."""
+    suspension: ToolSuspended | None = None
+    resume_data: Any = None
+    denial: ToolApproval | None = None
+    """The answer of whoever declined the call."""
+    is_resolved: bool = False
+    """Whether there is a result or an error."""
 
     def fail(self, message: str) -> None:
         """The call failed; an empty message gets the default one (R10.13)."""
@@ -140,7 +128,7 @@ class ToolPhase:
         self._step = step
         self._invalid = invalid
         self._refused = refused
-        self._executions = [Execution(part) for part in calls]
+        self._executions = [Execution(part, part.tool_invocation) for part in calls]
         self.resolved = 0
         """Calls that have a result, an error or a denial now; any of them lets the loop go on (R1.12)."""
         self.is_waiting_for_client = False

@@ -61,6 +61,8 @@ class ResponseAssembler(msgspec.Struct, eq=False):
     @property
     def text(self) -> str:
         """The attempt's text so far."""
+        if not self._texts:
+            return "".join(self._finished_texts)
         unfinished = [piece for span in self._texts.values() for piece in span.pieces]
         return "".join([*self._finished_texts, *unfinished])
 

@@ -24,8 +24,11 @@ def append_response(
     timeline: Timeline, attempt: Attempt | None, parts: Sequence[Part], message_id: str, model: str | None
 ) -> Message:
     """Put an attempt's parts into the response message; the message."""
+    texts = []
     for part in parts:
         _mend(part)
+        if part.__class__ is TextPart and part.type == "text":
+            texts.append(part.text)
     latest = timeline.newest
     message = _target(timeline, latest, message_id)
     content = message.content
@@ -40,7 +43,6 @@ def append_response(
         attempt.has_opened = True
     for call in fold_parts(timeline.index_of(message), parts):
         timeline.touch_part(message, call)
-    texts = [part.text for part in parts if part.__class__ is TextPart and part.type == "text"]
     if texts:
         content.content = "\n".join(texts)
     return message

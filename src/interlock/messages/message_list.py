@@ -346,7 +346,8 @@ class MessageList:
 
         The list is new, the messages in it are for reading: an edit of one would be in later prompts too.
         """
-        return [*self._system.get_all(), *self._cache.prompt()]
+        system, prompt = self._system.get_all(), self._cache.prompt()
+        return [*system, *prompt] if system else prompt
 
     @property
     def has_sent_files(self) -> bool:

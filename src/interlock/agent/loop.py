@@ -62,16 +62,15 @@ class RunLoop:
     """Drives one run from its first step to its last chunk.
 
     Every exception of an attempt comes to ``_settle``, which decides: another attempt, or the end of the run. What the
-    deciding methods have to say to the client they put into ``_out``; the generator hands it on.
+    deciding methods have to say to the client they put into the scope's outbox; the generator hands it on.
     """
 
-    __slots__ = ("_is_finishing", "_is_over", "_out", "_run", "_scope", "_state")
+    __slots__ = ("_is_finishing", "_is_over", "_run", "_scope", "_state")
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._scope = run.scope
         self._state = run.state
-        self._out: list[Chunk] = []
         self._is_finishing = False
         """Whether the last step is done and only the result hooks are left."""
         self._is_over = False
@@ -79,7 +78,7 @@ class RunLoop:
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
         """The run's stream. Closing it cancels the provider call, running tools and background tasks."""
         is_complete = False
-        run = self._run
+        run, scope = self._run, self._scope
         if run.model_settings.get("timeout"):
             run.deadlines = Deadlines(self._scope, run.model_settings)
         try:
@@ -88,7 +87,7 @@ class RunLoop:
                 await self._tell_tripwire(self._state.tripwire)
             elif run.resumption is None and run.is_read:
                 yield self._start()
-            for chunk in self._sent():
+            for chunk in scope.take():
                 yield chunk
             while not self._is_over:
                 attempt = Attempt(self._run)
@@ -98,7 +97,7 @@ class RunLoop:
                         self._resume(attempt, self._state.suspended, self._run.resumption)
                     else:
                         reply = await attempt.prepare()
-                        for chunk in self._sent():
+                        for chunk in scope.take():
                             yield chunk
                         try:
                             async for chunk in reply.chunks():
@@ -106,15 +105,15 @@ class RunLoop:
                         finally:
                             await reply.close()
                         await reply.end()
-                        for chunk in self._sent():
+                        for chunk in scope.take():
                             yield chunk
                         await attempt.judge(reply)
                     if attempt.tools is not None:
-                        for chunk in self._sent():
+                        for chunk in scope.take():
                             yield chunk
                         if attempt.tools.is_single:
                             await attempt.tools.run_single()
-                            for chunk in self._sent():
+                            for chunk in scope.take():
                                 yield chunk
                         else:
                             async with aclosing(attempt.tools.chunks()) as produced:
@@ -124,7 +123,7 @@ class RunLoop:
                 except (Exception, asyncio.CancelledError) as error:
                     failure = self._own(error)
                 while True:
-                    for chunk in self._sent():
+                    for chunk in scope.take():
                         yield chunk
                     if failure is None and not self._is_finishing:
                         break
@@ -153,17 +152,7 @@ class RunLoop:
 
     def _send(self, *chunks: Chunk) -> None:
         """Hand chunks to the client, behind what hooks have written meanwhile."""
-        if self._scope.outbox:
-            self._out += self._scope.take()
-        self._out += chunks
-
-    def _sent(self) -> list[Chunk]:
-        if self._scope.outbox:
-            self._out += self._scope.take()
-        elif not self._out:
-            return []
-        out, self._out = self._out, []
-        return out
+        self._scope.outbox += chunks
 
     def _own(self, error: BaseException) -> Exception:
         """The failure of an attempt; a cancellation that was not ours is raised again (R12.29)."""
@@ -281,7 +270,6 @@ class RunLoop:
     async def _suspend(self, attempt: Attempt) -> None:
         """Some calls wait for somebody: the run is stored and ends here for now (R12.36)."""
         state = self._state
-        self._send()
         await self._scope.drop_tasks()
         await self._scope.check()
         suspended = state.suspended = attempt.suspended()
@@ -333,7 +321,6 @@ class RunLoop:
         """A processor aborted: another attempt if it asked for one and may have it, else the end (R6.5, R7.5)."""
         run, state, scope = self._run, self._state, self._scope
         scope.interruption = None
-        self._send()
         await attempt.flush("tripwire")
         if not (tripwire.retry and hook in RETRY_HOOKS and run.may_retry()):
             if tripwire.retry:
@@ -440,7 +427,6 @@ class RunLoop:
         """A provider call failed: error processors, then the next model, then the end (R7.13)."""
         run, state, scope = self._run, self._state, self._scope
         await attempt.flush("error")
-        self._send()
         stage = ErrorStage(error, state.message_id, to_language_model)
         try:
             await run_hook(API_ERROR, run.pipeline.by_hook["process_api_error"], scope, stage)
@@ -448,7 +434,6 @@ class RunLoop:
             await scope.settle_interruption()
             if tripwire.retry:
                 self._warn_not_granted(tripwire, API_ERROR.name)
-            self._send()
             await self._end_tripped(attempt, tripwire, API_ERROR.name, cause=error)
             return
         if scope.is_aborted:
@@ -499,7 +484,6 @@ class RunLoop:
         state, scope = self._state, self._scope
         self._is_over = True
         self._is_finishing = False
-        self._send()
         await attempt.flush("cancel")
         text = attempt.keep_partial(unfinished=CANCELLED)
         if text and not (state.steps and state.steps[-1] is attempt.result):
@@ -520,7 +504,6 @@ class RunLoop:
     async def _fail(self, attempt: Attempt, error: Exception) -> None:
         """A run error: the ``error`` chunk is the last, nothing is saved (R17.2)."""
         state = self._state
-        self._send()
         await attempt.flush("cancel")
         attempt.discard()
         state.error = error

@@ -336,13 +336,16 @@ class ToolPhase:
         invocation = execution.invocation
         if execution.error is not None:
             return await self._record_failure(execution, execution.error)
-        screened = await screen_result(self._run, invocation, execution.result, None, self._step)
-        if screened is None:
-            return self._run.scope.take()
-        if screened.error_text is not None:
-            return await self._record_failure(execution, screened.error_text)
-        result = screened.result
-        record_result(self._run, execution.part, result, await model_output(execution.tool, result))
+        run, tool, result = self._run, execution.tool, execution.result
+        if run.pipeline.by_hook["process_tool_result"]:
+            screened = await screen_result(run, invocation, result, None, self._step)
+            if screened is None:
+                return run.scope.take()
+            if screened.error_text is not None:
+                return await self._record_failure(execution, screened.error_text)
+            result = screened.result
+        told = None if tool is None or tool.to_model_output is None else await model_output(tool, result)
+        record_result(run, execution.part, result, told)
         self.resolved += 1
         chunk = ToolResult(
             payload=ToolResultPayload(
@@ -420,9 +423,9 @@ class ToolPhase:
         )
 
 
-async def model_output(tool: Tool | None, result: Any) -> Any:
+async def model_output(tool: Tool, result: Any) -> Any:
     """What the tool wants the model to see of the processed result; ``None`` for the result itself (R10.10)."""
-    if tool is None or tool.to_model_output is None:
+    if tool.to_model_output is None:
         return None
     outcome = tool.to_model_output(result)
     return await outcome if inspect.isawaitable(outcome) else outcome

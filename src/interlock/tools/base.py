@@ -166,7 +166,7 @@ class Tool:
         if self.execute is None:
             raise ToolError(f"{self.id} is executed by the client, not here")
         if not self.takes_context:
-            return await self._call(self.execute, arguments)
+            return await (self.execute(arguments) if self._is_async else self._call(self.execute, arguments))
         context = context or ToolContext()
         try:
             result = await self._call(self.execute, arguments, context)

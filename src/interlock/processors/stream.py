@@ -29,7 +29,7 @@ class Link:
     nobody waits for himself.
     """
 
-    __slots__ = ("args", "call", "flush", "is_async", "is_busy", "parts", "processor", "waiting", "wants_data")
+    __slots__ = ("args", "call", "end", "flush", "is_async", "is_busy", "parts", "processor", "waiting", "wants_data")
 
     def __init__(self, bound: BoundProcessor | None, flush: BoundProcessor | None, scope: RunScope) -> None:
         owner = bound or flush
@@ -41,6 +41,8 @@ class Link:
         self.parts = self.args.stream_parts
         self.wants_data = bool(getattr(owner.processor, "process_data_parts", False))
         self.flush = flush
+        self.end = 0
+        """Position in its chain of what comes behind it."""
         self.is_busy = False
         """Whether the hook is at work."""
         self.waiting: deque[asyncio.Future[None]] | None = None
@@ -97,13 +99,14 @@ class ProcessorPlace:
 class StreamChain:
     """The stream hooks of one run, in order. ``process`` is the hot path: one call a chunk."""
 
-    __slots__ = ("_from_cache", "_scope", "links", "reading")
+    __slots__ = ("_from_cache", "_scope", "links")
 
     def __init__(self, links: list[Link], scope: RunScope) -> None:
         self.links = links
         self._scope = scope
         self._from_cache = False
-        self.reading: list[Link] = [link for link in links if link.call is not None]
+        for position, link in enumerate(links, 1):
+            link.end = position
 
     def set_from_cache(self, from_cache: bool) -> None:
         """Tell the hooks whether the chunks to come are replayed (R11.4)."""
@@ -125,7 +128,7 @@ class StreamChain:
         """
         scope = self._scope
         is_data, kind = chunk.__class__ is DataChunk, chunk.type
-        for position, link in enumerate(self.links[start:] if start else self.links, start + 1):
+        for link in self.links[start:] if start else self.links:
             if link.call is None or (is_data and not link.wants_data):
                 continue
             if link.is_busy:
@@ -151,7 +154,7 @@ class StreamChain:
             if before is not None:
                 self._observe(link, chunk, result, before)
             if result is not chunk or chunk.type != kind:
-                return await self._spread(link, result, chunk, position)
+                return await self._spread(link, result, chunk, link.end)
         return chunk
 
     async def send_through(self, chunk: Chunk, start: int) -> list[Chunk]:

@@ -78,6 +78,30 @@ async def test_the_one_finish_has_the_total_usage() -> None:
     assert last.payload.output.usage.to_dict() == {"inputTokens": 10, "outputTokens": 6, "totalTokens": 16}
 
 
+async def test_hooks_see_the_same_chunks_whether_or_not_somebody_reads_the_stream(drive: Drive, make: Make) -> None:
+    """R5.9, R11.6: chunks that tell of the run's own doings are made for hooks too."""
+    seen: list[str] = []
+    kept: list[list[str]] = []
+
+    def look(args: Any) -> Any:
+        seen.append(args.part.type)
+        return args.part
+
+    agent = agent_of(
+        [["a", tool_call("echo")], "b"],
+        tools=[echo],
+        input_processors=[make(process_llm_response=lambda args: kept.append(types_of(args.chunks)))],
+        output_processors=[make(process_output_stream=look)],
+    )
+    await drive(agent)
+    text_span = ["text-start", "text-delta", "text-end"]
+    assert seen == [
+        *["step-start", *text_span, "tool-call", "tool-result", "step-finish"],
+        *["step-start", *text_span, "finish", "step-finish"],
+    ]
+    assert kept == [["step-start", *text_span, "tool-call", "finish"], ["step-start", *text_span, "finish"]]
+
+
 @pytest.mark.parametrize("reason", ["stop", "length", "content-filter", "tool-calls", "other", "unknown"])
 async def test_finish_reasons_are_passed_on(drive: Drive, reason: str) -> None:
     """R5.5"""

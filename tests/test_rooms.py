@@ -9,12 +9,13 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "interlock"
 
-FOUNDATION = {"errors", "_json", "_ids", "usage", "context"}
+FOUNDATION = {"errors", "_json", "_text", "_ids", "usage", "context"}
 CORE = {"messages", "chunks", *FOUNDATION}
 
 ALLOWED: dict[str, set[str]] = {
     "errors": FOUNDATION,
     "_json": FOUNDATION,
+    "_text": FOUNDATION,
     "_ids": FOUNDATION,
     "usage": FOUNDATION,
     "context": FOUNDATION,

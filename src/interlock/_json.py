@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -60,6 +61,29 @@ def copy_json(value: Any) -> Any:
     if isinstance(value, list):
         return [copy_json(item) for item in value]
     return value
+
+
+def by_name(values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """``values`` with the keys in snake_case, whichever of the two spellings they came in (R0.5).
+
+    Raises:
+        ValueError: a key that is none of ``names``, or one in both spellings.
+    """
+    known = _spellings(names)
+    out: dict[str, Any] = {}
+    for key, value in values.items():
+        name = known.get(key)
+        if name is None:
+            raise ValueError(f"unknown key {key!r}; the known ones are {', '.join(names)}")
+        if name in out:
+            raise ValueError(f"{name!r} is given in two spellings")
+        out[name] = value
+    return out
+
+
+@cache
+def _spellings(names: tuple[str, ...]) -> dict[str, str]:
+    return {spelling: name for name in names for spelling in (name, camel(name))}
 
 
 class Record(msgspec.Struct, kw_only=True, repr_omit_defaults=True):

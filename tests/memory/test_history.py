@@ -294,7 +294,10 @@ async def test_memory_refuses_a_foreign_thread_before_the_run() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"last_message": 3}, "unknown memory option 'last_message'; the known ones are last_messages, read_only"),
+        (
+            {"last_message": 3},
+            "unknown key 'last_message'; the known ones are last_messages, read_only",
+        ),
         ({"last_messages": 3, "lastMessages": 4}, "'last_messages' is given in two spellings"),
         ({"last_messages": -1}, "last_messages must be the number of messages to load.* got -1"),
         ({"last_messages": True}, "last_messages must be .* got True"),

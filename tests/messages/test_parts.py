@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interlock.messages import Message, MessageContent, get_text, part_from_dict, well_formed, well_formed_data
+from interlock.messages import Message, MessageContent, get_text, part_from_dict
 from interlock.messages.parts import FilePart, ReasoningPart, ToolInvocation, UnknownPart
 from tests.messages.builders import assistant, call, done, message, text
 
@@ -151,26 +151,3 @@ def test_get_text_never_raises_for_what_is_missing() -> None:
     broken.content.parts = None  # type: ignore[assignment]
     assert get_text(broken) == ""
     assert get_text(SimpleNamespace(content=None)) == ""  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("plain", "plain"),
-        ("ünï 🎉", "ünï 🎉"),
-        ("\ud83c\udf89", "🎉"),
-        ("a\ud83d…", "a\ufffd…"),
-        ("\udc00\ud800", "\ufffd\ufffd"),
-    ],
-)
-def test_text_can_always_be_encoded(given: str, expected: str) -> None:
-    """FR-080"""
-    assert well_formed(given) == expected
-
-
-def test_data_without_broken_strings_is_not_copied() -> None:
-    """FR-080"""
-    for value in ({"a": ["ü", 1]}, [2**80, object()], 5, None):
-        mended = well_formed_data(value)
-        assert mended is value or mended == value
-    assert well_formed_data({"a": ("\ud83d", 2**80)}) == {"a": ["\ufffd", 2**80]}

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from interlock._json import camel
+from interlock._json import by_name
 from interlock.context import MEMORY_KEY, RequestContext
 from interlock.errors import ConfigurationError
 from interlock.memory.threads import MemoryStore, Thread, owner_of
@@ -53,16 +53,10 @@ class HistoryOptions(msgspec.Struct, kw_only=True, frozen=True):
         """
         if not options:
             return self
-        names = self.__struct_fields__
-        by_spelling = {spelling: name for name in names for spelling in (name, camel(name))}
-        given: dict[str, Any] = {}
-        for key, value in options.items():
-            name = by_spelling.get(key)
-            if name is None:
-                raise ConfigurationError(f"unknown memory option {key!r}; the known ones are {', '.join(names)}")
-            if name in given:
-                raise ConfigurationError(f"memory option {name!r} is given in two spellings")
-            given[name] = value
+        try:
+            given = by_name(options, self.__struct_fields__)
+        except ValueError as error:
+            raise ConfigurationError(f"memory options: {error}") from None
         return msgspec.structs.replace(self, **given)
 
 

@@ -11,7 +11,7 @@ from interlock.messages.message_list import MessageList
 from interlock.messages.parts import Message, MessageContent, Part, part_from_dict
 from interlock.messages.prompt import PromptMessage
 from interlock.messages.saving import saved_form, saved_forms
-from interlock.messages.text import get_text, texts_of, well_formed, well_formed_data
+from interlock.messages.text import get_text, texts_of
 
 __all__ = [
     "FEEDBACK_PREFIX",
@@ -34,6 +34,4 @@ __all__ = [
     "saved_forms",
     "texts_of",
     "to_ui_message",
-    "well_formed",
-    "well_formed_data",
 ]

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from interlock._text import sendable, well_formed, well_formed_data
 from interlock.messages._merge import find_call, update_invocation
 from interlock.messages._model_output import noted_output
 from interlock.messages.parts import (
@@ -32,7 +33,6 @@ from interlock.messages.prompt import (
     split_data_uri,
     tool_output,
 )
-from interlock.messages.text import sendable, well_formed, well_formed_data
 
 WireMessage = dict[str, Any]
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from interlock._json import parse_time
+from interlock._text import well_formed
 from interlock.errors import InvalidMessageError
 from interlock.messages._core import parts_of_content
 from interlock.messages._ui import part_of_ui
 from interlock.messages.parts import FilePart, Message, MessageContent, Part, TextPart, part_from_dict
-from interlock.messages.text import well_formed
 
 INVALID_CONTENT = "INVALID_MESSAGE_CONTENT"
 INVALID_ROLE = "INVALID_MESSAGE_ROLE"

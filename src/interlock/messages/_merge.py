@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from interlock._text import well_formed_data
 from interlock.messages._model_output import without_output
 from interlock.messages._part_index import PartIndex
 from interlock.messages.parts import Message, Part, StepStartPart, ToolInvocationPart
-from interlock.messages.text import texts_of, well_formed_data
+from interlock.messages.text import texts_of
 
 _NO_ARGS: tuple[Any, ...] = (None, {}, "")
 

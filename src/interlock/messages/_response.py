@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from interlock._text import well_formed, well_formed_data
 from interlock.messages._attempt import Attempt
 from interlock.messages._merge import can_grow, fold_parts
 from interlock.messages._timeline import Timeline
@@ -17,7 +18,6 @@ from interlock.messages.parts import (
     TextPart,
     ToolInvocationPart,
 )
-from interlock.messages.text import well_formed, well_formed_data
 
 
 def append_response(

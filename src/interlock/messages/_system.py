@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from interlock._json import copy_json
+from interlock._text import well_formed
 from interlock.errors import InvalidMessageError
 from interlock.messages.parts import Message
-from interlock.messages.text import texts_of, well_formed
+from interlock.messages.text import texts_of
 
 SystemMessage = dict[str, Any]
 """``{"role": "system", "content": text}``, with ``providerOptions`` if there are any."""

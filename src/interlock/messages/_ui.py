@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock._json import iso, to_json
+from interlock._text import well_formed_data
 from interlock.messages._copying import copy_data
 from interlock.messages._core import part_of_content
 from interlock.messages.parts import (
@@ -22,7 +23,6 @@ from interlock.messages.parts import (
     part_from_dict,
 )
 from interlock.messages.prompt import is_reasoning, reasoning_text
-from interlock.messages.text import well_formed_data
 
 _UI_STATES = {"partial-call": "input-streaming", "call": "input-available", "result": "output-available"}
 _STATES = {ui: state for state, ui in _UI_STATES.items()}

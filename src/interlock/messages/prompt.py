@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from interlock._json import copy_json
+from interlock._text import sendable, well_formed
 from interlock.messages._model_output import model_output
 from interlock.messages.parts import (
     PENDING_STATES,
@@ -24,7 +25,7 @@ from interlock.messages.parts import (
     ToolInvocation,
     ToolInvocationPart,
 )
-from interlock.messages.text import get_text, sendable, well_formed
+from interlock.messages.text import get_text
 
 PromptMessage = dict[str, Any]
 """``{role, content, providerOptions?}`` (R4.9)."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from interlock._text import well_formed, well_formed_data
 from interlock.messages._copying import copy_data
 from interlock.messages._mirrors import mirrors_of
 from interlock.messages._model_output import is_stale, without_output
 from interlock.messages.parts import Message, MessageContent, Part, TextPart, ToolInvocationPart
-from interlock.messages.text import mirrored_text, well_formed, well_formed_data
+from interlock.messages.text import mirrored_text
 
 WORKING_MEMORY_TOOL = "updateWorkingMemory"
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from interlock._json import Record, camel
+from interlock._json import Record, by_name
 from interlock.chunks import Chunk
 from interlock.messages import Message, MessageList
 
@@ -85,16 +85,10 @@ def read_result(result: Any, form: type[msgspec.Struct]) -> dict[str, Any] | Non
         return {name: value for name in form.__struct_fields__ if (value := getattr(result, name)) is not UNSET}
     if not isinstance(result, Mapping):
         return None
-    names = {name: name for name in form.__struct_fields__} | {camel(name): name for name in form.__struct_fields__}
-    out: dict[str, Any] = {}
-    for key, value in result.items():
-        name = names.get(key)
-        if name is None:
-            raise InvalidResultError(f"unknown key {key!r}; the known ones are {', '.join(form.__struct_fields__)}")
-        if name in out:
-            raise InvalidResultError(f"key {name!r} is given in two spellings")
-        out[name] = value
-    return out
+    try:
+        return by_name(result, form.__struct_fields__)
+    except ValueError as error:
+        raise InvalidResultError(str(error)) from None
 
 
 def is_tool_choice(value: Any) -> bool:

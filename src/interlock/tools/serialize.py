@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from interlock._json import Record
+from interlock._text import well_formed
 from interlock.errors import ToolError
 
 MAX_DEPTH = 200
@@ -59,7 +60,7 @@ def _convert(value: Any, path: set[int]) -> Any:
         value = _unwrap(value)
         kind = type(value)
     if kind is str:
-        return _clean(value)
+        return well_formed(value)
     if kind is float:
         return value if math.isfinite(value) else _non_finite(value)
     if kind is not dict and kind is not list:
@@ -77,30 +78,23 @@ def _convert(value: Any, path: set[int]) -> Any:
 
 
 def _members(value: dict[Any, Any], path: set[int]) -> dict[str, Any]:
-    out = {(_clean(key) if type(key) is str else _key(key, path)): _convert(item, path) for key, item in value.items()}
+    out = {
+        (well_formed(key) if type(key) is str else _key(key, path)): _convert(item, path) for key, item in value.items()
+    }
     if len(out) != len(value):
         raise ToolError(f"The tool returned a mapping in which two keys become the same text: {list(value)!r}")
     return out
 
 
 def _key(key: Any, path: set[int]) -> str:
+    if key.__class__ is str:
+        return well_formed(key)
     converted = _convert(key, path)
     if isinstance(converted, str):
         return converted
     if converted is None or isinstance(converted, bool):
         return json.dumps(converted)
     return str(converted)
-
-
-def _clean(text: str) -> str:
-    """``text`` without lone surrogates: they cannot be encoded, so a single one would poison the whole thread."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 def _non_finite(value: float) -> str:

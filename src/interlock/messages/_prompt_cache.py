@@ -22,10 +22,13 @@ _FLAT_PARTS = frozenset({TextPart, FilePart, StepStartPart})
 
 
 class _Piece(msgspec.Struct, gc=False):
-    """One converted piece: a message, or one step of an assistant message."""
+    """One converted piece: a message, or one step of an assistant message.
+
+    Without seals, which are of single messages, it may also be several plain texts in a row.
+    """
 
     position: int
-    """Of the message in the list."""
+    """Of the message in the list; of several, the last."""
     start: int
     stop: int
     """The message's parts from ``start`` to ``stop``."""
@@ -93,13 +96,19 @@ class PromptCache:
             if start >= len(items[position].content.parts):
                 position, start = position + 1, 0
         seal: Message | bytes | None = None
+        texts: _Piece | None = None
         for position in range(position, len(items)):  # noqa: B020  # goes on where the pieces end
             message = items[position]
             plain = text_prompt_of(message)
             if plain is not None:
                 prompt.append(plain)
-                pieces.append(_Piece(position, 0, 1, len(prompt), _seal(message) if self._is_sealed else None))
+                if texts is None or self._is_sealed:
+                    texts = _Piece(position, 0, 1, len(prompt), _seal(message) if self._is_sealed else None)
+                    pieces.append(texts)
+                else:
+                    texts.position, texts.end = position, len(prompt)
                 continue
+            texts = None
             parts = message.content.parts
             size = len(parts)
             while True:

@@ -74,7 +74,10 @@ async def prepare_call(run: Run) -> PreparedCall:
     call = PreparedCall(run.models[run.model_index], stage.model, asked, tools)
     if run.scope.is_aborted:
         return call
-    call.prompt = await _prompt(run, stage.model)
+    message_list = run.state.message_list
+    call.prompt = message_list.prompt_for_model()
+    if message_list.has_sent_files:
+        call.prompt = await _with_files(call.prompt, stage.model)
     if asked is not None and asked.model is None:
         call.prompt = asking_prompt(call.prompt, asked, stage.model)
     if run.pipeline.by_hook["process_llm_request"]:
@@ -110,10 +113,7 @@ def _usable_tools(tools: dict[str, Tool], active: list[str]) -> dict[str, Tool]:
     return {name: tools[name] for name in active if name in tools}
 
 
-async def _prompt(run: Run, model: LanguageModel) -> list[dict[str, Any]]:
-    prompt = run.state.message_list.prompt_for_model()
-    if not run.state.message_list.has_sent_files:
-        return prompt
+async def _with_files(prompt: list[dict[str, Any]], model: LanguageModel) -> list[dict[str, Any]]:
     try:
         return await download_assets(prompt, getattr(model, "supported_urls", None))
     except Exception as error:

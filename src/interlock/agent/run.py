@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from interlock.agent.deadlines import Deadlines
 from interlock.agent.state import RunState
 from interlock.agent.suspension import Resumption
@@ -35,75 +37,47 @@ class Interrupted(Exception):
     """The run stopped waiting; ``scope.interruption``, the signal or the tripwire says why."""
 
 
-class Run:
+class Run(msgspec.Struct, eq=False):
     """One ``generate`` or ``stream`` call from its first hook to its last."""
 
-    __slots__ = (
-        "_specs",
-        "active_tools",
-        "agent",
-        "attempts",
-        "callbacks",
-        "chain",
-        "deadlines",
-        "include_raw_chunks",
-        "input_step_hooks",
-        "is_read",
-        "max_retries",
-        "max_steps",
-        "model_index",
-        "model_override",
-        "model_settings",
-        "models",
-        "pipeline",
-        "provider_options",
-        "require_tool_approval",
-        "resumption",
-        "scope",
-        "state",
-        "stop_when",
-        "structured_output",
-        "tool_call_concurrency",
-        "tool_choice",
-        "tools",
-    )
+    agent: Any
+    state: RunState
+    scope: RunScope
+    pipeline: Pipeline
+    chain: StreamChain | None = None
+    input_step_hooks: Sequence[BoundProcessor] = ()
+    models: list[ModelFallback] = []
+    """Enabled models in the order in which they are tried (R12.3); their ``model`` is resolved."""
+    model_index: int = 0
+    """Which of them the current step uses."""
+    model_override: Any = None
+    """What an error processor chose for the next attempt (R19.5)."""
+    tools: dict[str, Tool] = {}
+    _specs: list[ToolSpec] | None = None
+    tool_choice: Any = "auto"
+    active_tools: list[str] | None = None
+    provider_options: dict[str, Any] | None = None
+    model_settings: dict[str, Any] = {}
+    structured_output: Any = None
+    max_retries: int | None = None
+    """The agent's number of client-level retries (R7.13)."""
+    max_steps: int | None = None
+    stop_when: Sequence[Callback] = ()
+    include_raw_chunks: bool = False
+    tool_call_concurrency: int | None = None
+    require_tool_approval: Any = False
+    callbacks: dict[str, Callback] = {}
+    is_read: bool = True
+    """Whether somebody may see the chunks that tell of the run's own doings; what nobody sees is not made."""
+    attempts: int = 0
+    """Attempts begun in this process."""
+    deadlines: Deadlines | None = None
+    resumption: Resumption | None = None
+    """What a suspended run goes on with; taken by its first attempt."""
 
-    def __init__(self, agent: Any, state: RunState, scope: RunScope, pipeline: Pipeline) -> None:
-        self.agent = agent
-        self.state = state
-        self.scope = scope
-        self.pipeline = pipeline
-        self.chain: StreamChain | None = pipeline.chain(scope)
-        scope.chain = self.chain
-        self.input_step_hooks: Sequence[BoundProcessor] = pipeline.by_hook["process_input_step"]
-        self.models: list[ModelFallback] = []
-        """Enabled models in the order in which they are tried (R12.3); their ``model`` is resolved."""
-        self.model_index = 0
-        """Which of them the current step uses."""
-        self.model_override: Any = None
-        """What an error processor chose for the next attempt (R19.5)."""
-        self.tools: dict[str, Tool] = {}
-        self._specs: list[ToolSpec] | None = None
-        self.tool_choice: Any = "auto"
-        self.active_tools: list[str] | None = None
-        self.provider_options: dict[str, Any] | None = None
-        self.model_settings: dict[str, Any] = {}
-        self.structured_output: Any = None
-        self.max_retries: int | None = None
-        """The agent's number of client-level retries (R7.13)."""
-        self.max_steps: int | None = None
-        self.stop_when: Sequence[Callback] = ()
-        self.include_raw_chunks = False
-        self.tool_call_concurrency: int | None = None
-        self.require_tool_approval: Any = False
-        self.callbacks: dict[str, Callback] = {}
-        self.is_read = True
-        """Whether somebody may see the chunks that tell of the run's own doings; what nobody sees is not made."""
-        self.attempts = 0
-        """Attempts begun in this process."""
-        self.deadlines: Deadlines | None = None
-        self.resumption: Resumption | None = None
-        """What a suspended run goes on with; taken by its first attempt."""
+    def __post_init__(self) -> None:
+        self.chain = self.scope.chain = self.pipeline.chain(self.scope)
+        self.input_step_hooks = self.pipeline.by_hook["process_input_step"]
 
     @property
     def has_chunk_readers(self) -> bool:

@@ -10,7 +10,8 @@ from operator import attrgetter, le
 from time import time_ns
 from typing import Literal
 
-from interlock._ids import new_id
+import msgspec
+
 from interlock.messages._part_index import PartIndex
 from interlock.messages.parts import Message, Part, StepStartPart, TextPart
 
@@ -28,56 +29,34 @@ Change = tuple[int, int]
 _NO_CHANGE: Change = (2**62, 0)
 
 
-class Timeline:
-    """Sorted by ``created_at``, ties in order of insertion.
+class Timeline(msgspec.Struct, eq=False):
+    """Sorted by ``created_at``, ties in order of insertion."""
 
-    Args:
-        thread_id: Given to messages that have none.
-        resource_id: Given to messages that have none.
-        generate_id: Makes ids for messages that have none.
-    """
-
-    __slots__ = (
-        "_by_id",
-        "_change",
-        "_counts",
-        "_dated",
-        "_former",
-        "_index",
-        "_of_source",
-        "_sources",
-        "generate_id",
-        "is_exposed",
-        "items",
-        "orphans",
-        "resource_id",
-        "revision",
-        "thread_id",
-    )
-
-    def __init__(self, thread_id: str | None, resource_id: str | None, generate_id: Callable[[], str] | None) -> None:
-        self.thread_id = thread_id
-        self.resource_id = resource_id
-        self.generate_id = generate_id or new_id
-        self.items: list[Message] = []
-        self.is_exposed = False
-        """Whether somebody outside may hold messages of the list, and edit them in place."""
-        self.orphans: dict[str, Message] = {}
-        """Call id → the message made of a tool result whose call is not in the list (R3.5)."""
-        self._by_id: dict[str, Message] = {}
-        # Keyed by identity, because an id can be edited in place.
-        self._sources: dict[int, Source] = {}
-        self._counts: dict[Source, int] = dict.fromkeys(SOURCES, 0)
-        """How many messages each source has."""
-        self._of_source: dict[Source | None, list[Message]] = {}
-        """What ``of_source`` found since the list last changed."""
-        self._former: dict[str, Source] = {}
-        self._change: Change = _NO_CHANGE
-        self._index: PartIndex | None = None
-        self.revision = 0
-        """Changes so far that were made through the list."""
-        self._dated: list[Message] = []
-        """Messages that came without a date."""
+    thread_id: str | None
+    """Given to messages that have none."""
+    resource_id: str | None
+    """Given to messages that have none."""
+    generate_id: Callable[[], str]
+    """Makes ids for messages that have none."""
+    items: list[Message] = []
+    is_exposed: bool = False
+    """Whether somebody outside may hold messages of the list, and edit them in place."""
+    orphans: dict[str, Message] = {}
+    """Call id → the message made of a tool result whose call is not in the list (R3.5)."""
+    revision: int = 0
+    """Changes so far that were made through the list."""
+    _by_id: dict[str, Message] = {}
+    # Keyed by identity, because an id can be edited in place.
+    _sources: dict[int, Source] = {}
+    _counts: dict[Source, int] = msgspec.field(default_factory=dict.fromkeys(SOURCES, 0).copy)
+    """How many messages each source has."""
+    _of_source: dict[Source | None, list[Message]] = {}
+    """What ``of_source`` found since the list last changed."""
+    _former: dict[str, Source] = {}
+    _change: Change = _NO_CHANGE
+    _index: PartIndex | None = None
+    _dated: list[Message] = []
+    """Messages that came without a date."""
 
     # -- looking -------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from interlock._ids import new_id
 from interlock.errors import InvalidMessageError
 from interlock.messages._add import add_message, add_outcomes, find_owner, find_provider_call
 from interlock.messages._attempt import Attempt
@@ -50,7 +51,7 @@ class MessageList:
         resource_id: str | None = None,
         generate_message_id: Callable[[], str] | None = None,
     ) -> None:
-        self._timeline = Timeline(thread_id, resource_id, generate_message_id)
+        self._timeline = Timeline(thread_id, resource_id, generate_message_id or new_id)
         self._system = SystemMessages()
         self._cache = PromptCache(self._timeline)
         self._attempt: Attempt | None = None

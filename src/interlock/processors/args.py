@@ -65,6 +65,8 @@ class HookArgs(msgspec.Struct, dict=True, eq=False):
     _scope: RunScope
     _bound: BoundProcessor
     _stage: Any
+    _staged: list[Message] | None = None
+    """The messages as they were when the hook first looked."""
 
     _hook = ""
     _stage_source: ClassVar[Source | None] = None
@@ -156,14 +158,15 @@ class HookArgs(msgspec.Struct, dict=True, eq=False):
         """The run's one live message list."""
         # A returned list is reconciled against what was there before the hook could add to the list (R3.22).
         message_list = self._scope.data.message_list
-        known = self.__dict__
-        if "_stage_messages" not in known:
-            known["_stage_messages"] = message_list.stage(self._stage_source)
+        if self._staged is None:
+            self._staged = message_list.stage(self._stage_source)
         return message_list
 
-    @lazy
+    @property
     def _stage_messages(self) -> list[Message]:
-        return self._scope.data.message_list.stage(self._stage_source)
+        if self._staged is None:
+            self._staged = self._scope.data.message_list.stage(self._stage_source)
+        return self._staged
 
     @lazy
     def messages(self) -> list[Message]:

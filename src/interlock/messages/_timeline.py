@@ -51,7 +51,7 @@ class Timeline(msgspec.Struct, eq=False):
     _counts: dict[Source, int] = msgspec.field(default_factory=dict.fromkeys(SOURCES, 0).copy)
     """How many messages each source has."""
     _of_source: dict[Source | None, list[Message]] = {}
-    """What ``of_source`` found since the list last changed."""
+    """What ``of_source`` found since a message last came, went or moved."""
     _former: dict[str, Source] = {}
     _change: Change = _NO_CHANGE
     _index: PartIndex | None = None
@@ -85,7 +85,7 @@ class Timeline(msgspec.Struct, eq=False):
     def of_source(self, source: Source | None) -> list[Message]:
         """The messages of one source or of all, as they are now, in order, for reading only.
 
-        It is the same list for as long as the timeline is not changed.
+        It is the same list for as long as no message comes, goes or moves.
         """
         found = self._of_source.get(source)
         if found is None:
@@ -172,7 +172,7 @@ class Timeline(msgspec.Struct, eq=False):
         self._by_id[message.id] = message
         self._sources[id(message)] = source
         self._counts[source] += 1
-        self._note(position, 0)
+        self._note_order(position)
 
     def extend(self, batch: list[Message], source: Source, *, merge: bool) -> bool:
         """Take in a whole batch at once, if nothing in it needs a closer look; otherwise do nothing.
@@ -199,7 +199,7 @@ class Timeline(msgspec.Struct, eq=False):
         self._by_id.update(by_id)
         self._sources.update(zip(map(id, batch), repeat(source), strict=False))
         self._counts[source] += len(batch)
-        self._note(position, 0)
+        self._note_order(position)
         return True
 
     def swap(self, old: Message, new: Message, source: Source) -> None:
@@ -215,10 +215,10 @@ class Timeline(msgspec.Struct, eq=False):
             self._by_id[new.id] = new
             self._sources[id(new)] = source
             self._counts[source] += 1
-            self._note(position, 0)
+            self._note_order(position)
         else:
             del self.items[position]
-            self._note(position, 0)
+            self._note_order(position)
             self.insert(new, source)
 
     def fits(self, position: int, moment: datetime) -> bool:
@@ -237,7 +237,7 @@ class Timeline(msgspec.Struct, eq=False):
             self.items = [message for message in self.items if id(message) not in doomed]
             for message in removed:
                 self._forget(message)
-            self._note(position, 0)
+            self._note_order(position)
         return removed
 
     def set_source(self, message: Message, source: Source) -> None:
@@ -270,7 +270,7 @@ class Timeline(msgspec.Struct, eq=False):
                 moved = True
         if moved:
             self.items.sort(key=_created_at)
-            self._note(0, 0)
+            self._note_order(0)
 
     def touch(self, message: Message, part: int = 0) -> None:
         """Note that a message changed from a part on."""
@@ -296,7 +296,7 @@ class Timeline(msgspec.Struct, eq=False):
             for message in items:
                 self.complete(message)
             items.sort(key=_created_at)
-            self._note(0, 0)
+            self._note_order(0)
         if list(map(self._by_id.get, [message.id for message in items])) != items:
             self._by_id = {message.id: message for message in items}
 
@@ -353,7 +353,11 @@ class Timeline(msgspec.Struct, eq=False):
         if change < self._change:
             self._change = change
         self.revision += 1
+
+    def _note_order(self, position: int) -> None:
+        """Note that messages came, went or moved from a position on."""
         self._of_source.clear()
+        self._note(position, 0)
 
 
 def _is_sorted(moments: list[datetime | None]) -> bool:

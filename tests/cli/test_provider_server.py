@@ -15,7 +15,10 @@ from interlock.testing.provider_server import ProviderServer
 from tests.cli.conftest import Write, interlock
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PROVIDERS = ["openai/gpt-5", "openai-chat/gpt-5", "anthropic/claude-sonnet-5", "google/gemini-3-flash"]
+PROVIDERS = [
+    *("openai/gpt-5", "openai-chat/gpt-5", "azure/gpt-5", "azure-chat/gpt-5"),
+    *("anthropic/claude-sonnet-5", "google/gemini-3-flash"),
+]
 EMAIL = "maria.keller@example.com"
 
 TURNS: list[Any] = [

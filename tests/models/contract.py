@@ -16,24 +16,40 @@ import pytest
 
 REFUSALS = (400, 401, 404, 429, 500, 529)
 
+ASKED = (
+    *("image by address", "image as data URI", "image by file id", "document in the prompt"),
+    *("tool choice", "provider's own tool", "provider options", "cache marker", "stop sequences"),
+)
+"""What a request may ask for: cases of one test."""
+
 CAPABILITIES: dict[str, str] = {
     "streamed text": "test_text_is_streamed",
     "tool call": "test_a_tool_is_called",
     "parallel tool calls": "test_tools_are_called_in_parallel",
     "missing call ids": "test_calls_without_ids_get_some",
     "reasoning": "test_reasoning_is_apart_from_text",
+    "signed reasoning goes back": "test_signed_reasoning_goes_back",
+    "provider-executed tools": "test_what_the_provider_executed_has_its_result",
+    "citations": "test_what_is_cited_is_a_source",
     "content filter": "test_a_refused_answer_says_so",
     "usage": "test_usage_is_counted",
     "structured output": "test_an_answer_follows_a_schema",
     "image input": "test_an_image_is_sent",
+    **{asked: f"test_what_is_asked_for_is_sent[{asked}]" for asked in ASKED},
+    "another provider's file id": "test_a_file_id_of_another_provider_is_refused",
     **{f"error {status}": f"test_a_refusal_is_typed[{status}]" for status in REFUSALS},
     "error inside the stream": "test_an_error_inside_the_stream_is_typed",
+    "bare error behind the events": "test_a_bare_error_behind_the_events_is_typed",
     "truncated stream": "test_a_truncated_stream_is_an_error",
+    "web page": "test_a_web_page_says_to_check_the_address",
+    "timeout": "test_a_timeout_is_an_error",
+    "lost connection": "test_a_lost_connection_is_an_error",
     "odd chunk borders": "test_packets_may_be_cut_anywhere",
     "cut multi-byte characters": "test_characters_may_be_cut",
     "early close": "test_leaving_closes_the_reply",
     "cancellation": "test_cancelling_closes_the_reply",
     "unknown event": "test_an_unknown_event_is_passed_over",
+    "raw events": "test_raw_events_come_when_asked_for",
     "unsupported setting": "test_an_unsupported_setting_warns",
 }
 """Capability → the test that shows it; in brackets, the case of the test."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import httpx2
 
@@ -21,12 +21,15 @@ from interlock.models import (
     ModelRequest,
     OpenAIChatModel,
     OpenAIResponsesModel,
+    ToolSpec,
 )
 from interlock.testing import ScriptedModel, finish, reasoning, text, tool_call, wait_for
 from tests.models import anthropic_server, wire
+from tests.models.contract import ASKED
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SECRET = "sk-contract-secret"
+EVENTS = {"content-type": "text/event-stream"}
 PAUSE_S = 7.0
 """What a 429 asks for."""
 
@@ -53,6 +56,18 @@ class Played:
     """Whether the reply was let go."""
 
 
+@dataclass
+class Asked:
+    """A request, and what has to be in the body for it."""
+
+    sent: Any
+    """Stands somewhere in the body; of an object, these fields do."""
+    part: dict[str, Any] | None = None
+    """A part of the user's message."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Of the request."""
+
+
 class Adapter(Protocol):
     """One column of the contract."""
 
@@ -60,9 +75,17 @@ class Adapter(Protocol):
     not_offered: frozenset[str]
     expected: dict[str, Said]
     """Capability → what its recorded answer says."""
+    asked: dict[str, Asked]
+    """Capability → a request, and where its wish stands in what is sent."""
+    signature: str
+    """What the recorded answer to a call signs its reasoning with."""
 
     def play(self, capability: str) -> Played:
         """A model that gives the answer recorded for the capability."""
+        ...
+
+    def play_turns(self, *capabilities: str) -> Played:
+        """A model that gives one recorded answer after the other."""
         ...
 
     def refuse(self, status: int) -> Played:
@@ -71,6 +94,14 @@ class Adapter(Protocol):
 
     def hold(self) -> Played:
         """A model that begins an answer, and then is silent."""
+        ...
+
+    def show_page(self) -> Played:
+        """A model whose address speaks HTML."""
+        ...
+
+    def fail(self, problem: Exception) -> Played:
+        """A model whose connection has a problem."""
         ...
 
     def pieces(self, capability: str) -> bytes:
@@ -89,6 +120,8 @@ class HttpAdapter:
         name: Column and folder of fixtures.
         make: Makes the model that sends through a client.
         expected: What the recorded answers say.
+        asked: What requests become.
+        signature: What reasoning is signed with.
         answers: Capability → name of a fixture, or the answer itself.
         refusal: The body of a refusal, with this status and message.
         surprise: An event that the protocol does not know.
@@ -101,6 +134,8 @@ class HttpAdapter:
         make: Callable[[httpx2.AsyncClient], LanguageModel],
         *,
         expected: dict[str, Said],
+        asked: dict[str, Asked],
+        signature: str,
         answers: Mapping[str, str | bytes],
         refusal: Callable[[int, str], Any],
         surprise: bytes,
@@ -108,6 +143,8 @@ class HttpAdapter:
     ) -> None:
         self.name = name
         self.expected = expected
+        self.asked = asked
+        self.signature = signature
         self.not_offered = not_offered
         self._make = make
         self._answers = answers
@@ -117,6 +154,9 @@ class HttpAdapter:
     def play(self, capability: str) -> Played:
         return self.play_pieces([self.pieces(capability)])
 
+    def play_turns(self, *capabilities: str) -> Played:
+        return self._serve(200, EVENTS, *(_Body([self.pieces(capability)]) for capability in capabilities))
+
     def pieces(self, capability: str) -> bytes:
         if capability == "unknown event":
             return self._with_surprise(self.pieces("streamed text"))
@@ -124,7 +164,7 @@ class HttpAdapter:
         return answer if isinstance(answer, bytes) else (FIXTURES / self.name / f"{answer}.sse").read_bytes()
 
     def play_pieces(self, pieces: Sequence[bytes]) -> Played:
-        return self._serve(200, {"content-type": "text/event-stream"}, _Body(pieces))
+        return self._serve(200, EVENTS, _Body(pieces))
 
     def refuse(self, status: int) -> Played:
         headers = {"content-type": "application/json", **({"retry-after": f"{PAUSE_S:g}"} if status == 429 else {})}
@@ -133,19 +173,23 @@ class HttpAdapter:
 
     def hold(self) -> Played:
         data = self.pieces("streamed text")
-        return self._serve(
-            200, {"content-type": "text/event-stream"}, _Body([data[: len(data) * 3 // 4]], is_held=True)
-        )
+        return self._serve(200, EVENTS, _Body([data[: len(data) * 3 // 4]], is_held=True))
 
-    def _serve(self, status: int, headers: dict[str, str], body: _Body) -> Played:
+    def show_page(self) -> Played:
+        return self._serve(200, {"content-type": "text/html; charset=utf-8"}, _Body([b"<html>Welcome</html>"]))
+
+    def fail(self, problem: Exception) -> Played:
+        return self._serve(200, EVENTS, _Body([], problem=problem))
+
+    def _serve(self, status: int, headers: dict[str, str], *bodies: _Body) -> Played:
         sent: list[httpx2.Request] = []
 
         def reply(request: httpx2.Request) -> httpx2.Response:
             sent.append(request)
-            return httpx2.Response(status, headers=headers, stream=body)
+            return httpx2.Response(status, headers=headers, stream=bodies[len(sent) - 1])
 
         model = self._make(httpx2.AsyncClient(transport=httpx2.MockTransport(reply)))
-        return Played(model, lambda: sent[-1].content.decode(), lambda: body.is_closed)
+        return Played(model, lambda: sent[-1].content.decode(), lambda: all(body.is_closed for body in bodies))
 
     def _with_surprise(self, data: bytes) -> bytes:
         border = re.search(rb"\r?\n\r?\n", data)
@@ -154,15 +198,18 @@ class HttpAdapter:
 
 
 class _Body(wire.Pieces):
-    """A body that may stay open after its last piece."""
+    """A body that may stay open after its last piece, or have a problem there."""
 
-    def __init__(self, pieces: Sequence[bytes], *, is_held: bool = False) -> None:
+    def __init__(self, pieces: Sequence[bytes], *, is_held: bool = False, problem: Exception | None = None) -> None:
         super().__init__(pieces)
         self._is_held = is_held
+        self._problem = problem
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in super().__aiter__():
             yield piece
+        if self._problem is not None:
+            raise self._problem
         if self._is_held:
             await asyncio.Event().wait()
 
@@ -191,12 +238,17 @@ SCRIPT: dict[str, tuple[Said, list[Any]]] = {
 class ScriptedAdapter:
     """The model that tests are written with, which has no wire."""
 
+    asked: ClassVar[dict[str, Asked]] = {}
+    signature = "c2lnbmVk"
+
     def __init__(self) -> None:
         self.name = "scripted"
         self.not_offered = frozenset(
             {
                 *("missing call ids", "truncated stream", "odd chunk borders", "cut multi-byte characters"),
-                *("unknown event", "unsupported setting"),
+                *("unknown event", "unsupported setting", "raw events", "web page", "timeout", "lost connection"),
+                *("provider-executed tools", "citations", "bare error behind the events", "another provider's file id"),
+                *("signed reasoning goes back", *ASKED),
             }
         )
         self.expected = {capability: said for capability, (said, _) in SCRIPT.items()}
@@ -205,11 +257,20 @@ class ScriptedAdapter:
         _, turn = SCRIPT.get(capability) or SCRIPT["streamed text"]
         return self._play(turn)
 
+    def play_turns(self, *capabilities: str) -> Played:
+        raise AssertionError("a scripted model signs nothing")
+
     def refuse(self, status: int) -> Played:
         return self._play(APICallError("no: ***", status_code=status, retry_after_s=PAUSE_S if status == 429 else None))
 
     def hold(self) -> Played:
         return self._play(["Grüße", wait_for(asyncio.Event())])
+
+    def show_page(self) -> Played:
+        raise AssertionError("a scripted model has no wire")
+
+    def fail(self, problem: Exception) -> Played:
+        raise AssertionError("a scripted model has no wire")
 
     def pieces(self, capability: str) -> bytes:
         raise AssertionError("a scripted model has no wire")
@@ -238,6 +299,26 @@ def _openai_refusal(status: int, message: str) -> Any:
 
 
 TEXT_BLOCK = {"type": "text", "text": ""}
+PAGE = "https://x.example/a.png"
+PNG = "iVBORw0KGgo="
+IMAGES = {
+    "image by address": {"type": "file", "mediaType": "image/png", "data": PAGE},
+    "image as data URI": {"type": "file", "mediaType": "image/png", "data": f"data:image/png;base64,{PNG}"},
+}
+PDF = {"type": "file", "mediaType": "application/pdf", "data": "JVBERi0=", "filename": "a.pdf"}
+STOP_AT = {"settings": {"stop_sequences": ["END"]}}
+ONE_TOOL = {"tools": [ToolSpec(name="now")], "tool_choice": {"type": "tool", "toolName": "now"}}
+
+
+def uploaded(file_id: str) -> dict[str, Any]:
+    """An image that the provider has already."""
+    return {"type": "file", "mediaType": "image/png", "data": file_id}
+
+
+def marked(provider: str, **marker: Any) -> dict[str, Any]:
+    """A text that ends what is to be cached."""
+    return {"type": "text", "text": "long", "providerOptions": {provider: marker}}
+
 
 OPENAI_CHAT = HttpAdapter(
     "openai_chat",
@@ -248,6 +329,8 @@ OPENAI_CHAT = HttpAdapter(
         "parallel tool calls": "parallel_tools",
         "missing call ids": _without_ids("openai_chat", "parallel_tools", rb'("id":")call_[^"]*'),
         "reasoning": "deepseek_reasoner",
+        "signed reasoning goes back": "signed_reasoning",
+        "citations": "search",
         "content filter": "content_filter",
         "usage": "text",
         "structured output": "structured",
@@ -277,8 +360,25 @@ OPENAI_CHAT = HttpAdapter(
         "structured output": Said('{"city":"Århus"}'),
         "error inside the stream": Said("Par"),
     },
+    asked={
+        "image by address": Asked({"image_url": {"url": PAGE}}, IMAGES["image by address"]),
+        "image as data URI": Asked({"url": f"data:image/png;base64,{PNG}"}, IMAGES["image as data URI"]),
+        "image by file id": Asked({"file": {"file_id": "file-a1"}}, uploaded("file-a1")),
+        "document in the prompt": Asked({"file_data": "data:application/pdf;base64,JVBERi0="}, PDF),
+        "tool choice": Asked({"tool_choice": {"type": "function", "function": {"name": "now"}}}, fields=ONE_TOOL),
+        "provider options": Asked(
+            {"reasoning_effort": "low"}, fields={"provider_options": {"openai": {"reasoningEffort": "low"}}}
+        ),
+        "cache marker": Asked(
+            {"text": "long", "prompt_cache_breakpoint": {"mode": "explicit"}},
+            marked("openai", promptCacheBreakpoint=True),
+        ),
+        "stop sequences": Asked({"stop": ["END"]}, fields=STOP_AT),
+    },
+    signature="c2lnbmVk",
     refusal=_openai_refusal,
     surprise=b'data: {"object":"chat.completion.surprise","surprise":{"a":1}}\n\n',
+    not_offered=frozenset({"provider's own tool", "provider-executed tools"}),
 )
 
 OPENAI_RESPONSES = HttpAdapter(
@@ -290,6 +390,9 @@ OPENAI_RESPONSES = HttpAdapter(
         "parallel tool calls": "parallel_tools",
         "missing call ids": _without_ids("openai_responses", "parallel_tools", rb'("call_id":")call_[^"]*'),
         "reasoning": "raw_reasoning",
+        "signed reasoning goes back": "reasoning_tool",
+        "provider-executed tools": "web_search",
+        "citations": "web_search",
         "content filter": "refusal",
         "usage": "text",
         "structured output": "structured",
@@ -322,6 +425,28 @@ OPENAI_RESPONSES = HttpAdapter(
         "structured output": Said('{"city":"Århus","inhabitants":null}'),
         "error inside the stream": Said("Partial."),
     },
+    asked={
+        "image by address": Asked({"type": "input_image", "image_url": PAGE}, IMAGES["image by address"]),
+        "image as data URI": Asked({"image_url": f"data:image/png;base64,{PNG}"}, IMAGES["image as data URI"]),
+        "image by file id": Asked({"type": "input_image", "file_id": "file-a1"}, uploaded("file-a1")),
+        "document in the prompt": Asked({"file_data": "data:application/pdf;base64,JVBERi0="}, PDF),
+        "tool choice": Asked({"tool_choice": {"type": "function", "name": "now"}}, fields=ONE_TOOL),
+        "provider's own tool": Asked(
+            {"tools": [{"type": "web_search"}], "include": ["web_search_call.action.sources"]},
+            fields={
+                "provider_options": {"openai": {"tools": [{"type": "web_search"}], "reasoning": {"effort": "none"}}}
+            },
+        ),
+        "provider options": Asked(
+            {"reasoning": {"effort": "low"}}, fields={"provider_options": {"openai": {"reasoningEffort": "low"}}}
+        ),
+        "cache marker": Asked(
+            {"text": "long", "prompt_cache_breakpoint": {"mode": "explicit"}},
+            marked("openai", promptCacheBreakpoint=True),
+        ),
+    },
+    signature="gAAAAABo-wea-ther-encrypted-0123456789==",
+    not_offered=frozenset({"stop sequences"}),
     refusal=_openai_refusal,
     surprise=b'event: response.surprise\ndata: {"type":"response.surprise","sequence_number":1,"delta":{"a":1}}\n\n',
 )
@@ -335,6 +460,9 @@ ANTHROPIC = HttpAdapter(
         "parallel tool calls": "parallel_tools",
         "missing call ids": _without_ids("anthropic", "parallel_tools", rb'("id":")toolu_[^"]*'),
         "reasoning": "thinking",
+        "signed reasoning goes back": "thinking",
+        "provider-executed tools": "web_search",
+        "citations": "web_search",
         "content filter": "refusal",
         "usage": "cached",
         "structured output": anthropic_server.answer(
@@ -364,6 +492,33 @@ ANTHROPIC = HttpAdapter(
         "structured output": Said('{"city":"Århus"}'),
         "error inside the stream": Said("Par"),
     },
+    asked={
+        "image by address": Asked({"source": {"type": "url", "url": PAGE}}, IMAGES["image by address"]),
+        "image as data URI": Asked({"media_type": "image/png", "data": PNG}, IMAGES["image as data URI"]),
+        "image by file id": Asked(
+            {"type": "image", "source": {"type": "file", "file_id": "file_011a"}}, uploaded("file_011a")
+        ),
+        "document in the prompt": Asked(
+            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}, PDF
+        ),
+        "tool choice": Asked({"tool_choice": {"type": "tool", "name": "now"}}, fields=ONE_TOOL),
+        "provider's own tool": Asked(
+            {"tools": [{"type": "web_search_20260209", "name": "web_search"}]},
+            fields={
+                "provider_options": {"anthropic": {"tools": [{"type": "web_search_20260209", "name": "web_search"}]}}
+            },
+        ),
+        "provider options": Asked(
+            {"thinking": {"type": "adaptive"}},
+            fields={"provider_options": {"anthropic": {"thinking": {"type": "adaptive"}}}},
+        ),
+        "cache marker": Asked(
+            {"text": "long", "cache_control": {"type": "ephemeral"}},
+            marked("anthropic", cacheControl={"type": "ephemeral"}),
+        ),
+        "stop sequences": Asked({"stop_sequences": ["END"]}, fields=STOP_AT),
+    },
+    signature="EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pk=",
     refusal=lambda status, message: {"type": "error", "error": {"type": "some_error", "message": message}},
     surprise=b'event: surprise\ndata: {"type":"surprise","a":1}\n\n',
 )
@@ -377,6 +532,9 @@ GOOGLE = HttpAdapter(
         "parallel tool calls": "parallel_tools",
         "missing call ids": "missing_ids",
         "reasoning": "reasoning",
+        "signed reasoning goes back": "tools",
+        "provider-executed tools": "code_execution",
+        "citations": "google_search",
         "content filter": "safety",
         "usage": "usage",
         "structured output": "structured",
@@ -408,6 +566,27 @@ GOOGLE = HttpAdapter(
         "structured output": Said('{"city": "Oslo", "mild": true}'),
         "error inside the stream": Said("Par"),
     },
+    asked={
+        "image by address": Asked({"fileData": {"mimeType": "image/png", "fileUri": PAGE}}, IMAGES["image by address"]),
+        "image as data URI": Asked({"mimeType": "image/png", "data": PNG}, IMAGES["image as data URI"]),
+        "image by file id": Asked(
+            {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/a1"}, uploaded("files/a1")
+        ),
+        "document in the prompt": Asked({"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}}, PDF),
+        "tool choice": Asked(
+            {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["now"]}}, fields=ONE_TOOL
+        ),
+        "provider's own tool": Asked(
+            {"tools": [{"googleSearch": {}}]}, fields={"provider_options": {"google": {"tools": ["google_search"]}}}
+        ),
+        "provider options": Asked(
+            {"generationConfig": {"thinkingConfig": {"thinkingLevel": "low"}}},
+            fields={"provider_options": {"google": {"thinkingConfig": {"thinkingLevel": "low"}}}},
+        ),
+        "stop sequences": Asked({"stopSequences": ["END"]}, fields=STOP_AT),
+    },
+    signature="c2lnbmF0dXJlIGNhbGw=",
+    not_offered=frozenset({"cache marker"}),
     refusal=lambda status, message: {"error": {"code": status, "message": message, "status": "SOME_ERROR"}},
     surprise=b'data: {"surprise": {"a": 1}}\r\n\r\n',
 )

@@ -8,17 +8,16 @@ from typing import Any
 
 import httpx2
 
-from interlock.chunks import Chunk, Finish, chunk_to_dict
-from interlock.errors import APICallError
+from interlock.chunks import Chunk
 from interlock.models import GoogleModel, ModelRequest
 from interlock.testing import drain
+from tests.models.mock_provider import MockProvider
+from tests.models.reading import HI
 from tests.models.wire import event_reply
 
 FIXTURES = Path(__file__).parent / "fixtures" / "google"
 BROKEN = ("bare_error", "error_in_stream", "malformed_call", "truncated")
 COMPLETE = sorted(path.stem for path in FIXTURES.glob("*.sse") if path.stem not in BROKEN)
-
-HI = ModelRequest(prompt=[{"role": "user", "content": [{"type": "text", "text": "hi"}]}])
 
 
 def fixture(name: str) -> bytes:
@@ -41,51 +40,13 @@ def sse(data: Any) -> bytes:
     return f"data: {json.dumps(data, ensure_ascii=False)}\r\n\r\n".encode()
 
 
-class GoogleServer:
-    """A model on a mock transport, and the requests that it sent."""
+class GoogleServer(MockProvider):
+    """Gemini, and a model that calls it."""
 
     def __init__(self, *replies: httpx2.Response | Exception, model_id: str = "gemini-3-flash", **options: Any) -> None:
-        self.requests: list[httpx2.Request] = []
-        self._replies = list(replies)
-        client = httpx2.AsyncClient(transport=httpx2.MockTransport(self.reply))
-        self.model = GoogleModel(model_id, client=client, **{"api_key": "AIza-secret", **options})
-
-    def reply(self, request: httpx2.Request) -> httpx2.Response:
-        self.requests.append(request)
-        reply = self._replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
-
-    @property
-    def body(self) -> Any:
-        return json.loads(self.requests[-1].content)
+        super().__init__(*replies)
+        self.model = GoogleModel(model_id, client=self.http, **{"api_key": "AIza-secret", **options})
 
 
 async def read(*pieces: bytes, request: ModelRequest = HI, **options: Any) -> list[Chunk]:
     return await drain(GoogleServer(event_reply(pieces), **options).model.stream(request))
-
-
-async def until_failure(server: GoogleServer, request: ModelRequest = HI) -> tuple[list[Chunk], APICallError]:
-    seen: list[Chunk] = []
-    try:
-        async for chunk in server.model.stream(request):
-            seen.append(chunk)  # noqa: PERF401 - what came before the failure counts
-    except APICallError as error:
-        return seen, error
-    raise AssertionError("the stream did not fail")
-
-
-def content(chunks: list[Chunk]) -> list[dict[str, Any]]:
-    """The chunks between the opening and the finish, flat."""
-    return [
-        {"type": chunk.type, **chunk_to_dict(chunk)["payload"]}
-        for chunk in chunks
-        if chunk.type not in ("stream-start", "response-metadata", "finish")
-    ]
-
-
-def finish_of(chunks: list[Chunk]) -> dict[str, Any]:
-    assert isinstance(chunks[-1], Finish)
-    payload: dict[str, Any] = chunk_to_dict(chunks[-1])["payload"]
-    return payload

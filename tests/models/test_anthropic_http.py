@@ -14,7 +14,9 @@ from interlock.errors import APICallError, ConfigurationError, ModelError
 from interlock.models import AnthropicModel, ModelRequest, resolve_model
 from interlock.models.context_overflow import is_context_overflow
 from interlock.testing import drain, text_of
-from tests.models.anthropic_server import HI, AnthropicServer, content, fixture, until_failure
+from tests.models.anthropic_server import AnthropicServer, fixture
+from tests.models.mock_provider import MockProvider
+from tests.models.reading import HI, content, until_failure
 from tests.models.wire import Reply, event_reply, loopback
 
 pytestmark = pytest.mark.anyio
@@ -198,22 +200,13 @@ async def test_the_router_speaks_this_protocol_to_anthropic(monkeypatch: pytest.
     assert (headers["x-api-key"], headers["x-a"]) == (KEY, "1")
 
 
-class Sdk:
+class Sdk(MockProvider):
     """A model on the official client, and the requests that this sent."""
 
     def __init__(self, *replies: httpx2.Response | Exception, **options: Any) -> None:
-        self.requests: list[httpx2.Request] = []
-        self._replies = list(replies)
-        http = httpx2.AsyncClient(transport=httpx2.MockTransport(self._reply))
-        self.client = AsyncAnthropic(api_key=KEY, http_client=http, max_retries=0)
+        super().__init__(*replies)
+        self.client = AsyncAnthropic(api_key=KEY, http_client=self.http, max_retries=0)
         self.model = AnthropicModel("claude-sonnet-5-5", client=self.client, **options)
-
-    def _reply(self, request: httpx2.Request) -> httpx2.Response:
-        self.requests.append(request)
-        reply = self._replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
 
 
 async def test_the_sdks_client_sends_the_request_and_we_read_the_reply() -> None:
@@ -266,3 +259,9 @@ def test_the_sdks_client_has_its_own_key_and_address() -> None:
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="is not an address"):
         AnthropicModel("m", base_url="localhost:8000")
+
+
+async def test_a_refusal_through_the_sdk_shows_no_key_in_its_traceback() -> None:
+    """R17.7"""
+    _, error = await until_failure(Sdk(refusal(401, "authentication_error", f"bad: {KEY}")).model.stream(HI))
+    assert KEY not in "".join(traceback.format_exception(error)) + str(vars(error))

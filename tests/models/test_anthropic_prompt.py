@@ -7,8 +7,8 @@ import pytest
 
 from interlock.errors import ModelError
 from interlock.models import ModelRequest
-from interlock.models.anthropic_prompt import to_prompt
-from interlock.models.anthropic_wire import API_VERSION, to_anthropic
+from interlock.models.anthropic.prompt import to_prompt
+from interlock.models.anthropic.request import API_VERSION, to_anthropic
 
 USER = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
 MARK = {"anthropic": {"cacheControl": {"type": "ephemeral"}}}

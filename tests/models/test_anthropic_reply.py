@@ -7,19 +7,8 @@ import pytest
 from interlock.chunks import GenericChunk, ToolCall
 from interlock.models import ModelRequest
 from interlock.testing import text_of, types_of
-from tests.models.anthropic_server import (
-    COMPLETE,
-    HI,
-    AnthropicServer,
-    answer,
-    block,
-    content,
-    event,
-    finish_of,
-    fixture,
-    read,
-    until_failure,
-)
+from tests.models.anthropic_server import COMPLETE, AnthropicServer, answer, block, event, fixture, read
+from tests.models.reading import HI, content, finish_of, until_failure
 from tests.models.wire import event_reply
 
 pytestmark = pytest.mark.anyio

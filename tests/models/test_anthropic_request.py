@@ -6,7 +6,7 @@ import pytest
 
 from interlock.errors import ModelError
 from interlock.models import ModelRequest, ToolSpec
-from interlock.models.anthropic_wire import API_VERSION, AnthropicCall, to_anthropic
+from interlock.models.anthropic.request import API_VERSION, AnthropicCall, to_anthropic
 
 USER = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
 TOOL = ToolSpec(name="f", description="Does it.", input_schema={"type": "object", "properties": {}})

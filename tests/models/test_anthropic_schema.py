@@ -6,7 +6,7 @@ import pytest
 from anthropic import transform_schema
 from pydantic import BaseModel, Field
 
-from interlock.models.anthropic_schema import to_output_schema
+from interlock.models.anthropic.schema import to_output_schema
 
 
 class Address(BaseModel):

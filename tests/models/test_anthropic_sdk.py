@@ -14,8 +14,9 @@ from pydantic import BaseModel, TypeAdapter
 
 from interlock.chunks import Chunk
 from interlock.models import ModelRequest, ToolSpec
-from interlock.models.anthropic_wire import API_VERSION, to_anthropic
-from tests.models.anthropic_server import COMPLETE, HI, content, finish_of, fixture, read
+from interlock.models.anthropic.request import API_VERSION, to_anthropic
+from tests.models.anthropic_server import COMPLETE, fixture, read
+from tests.models.reading import HI, content, finish_of
 from tests.models.wire import event_reply
 
 pytestmark = pytest.mark.anyio

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from contextlib import aclosing
 from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 
-from interlock.chunks import Chunk, Finish, ReasoningDelta, ToolCall
-from interlock.errors import APICallError
+from interlock import Agent, tool
+from interlock.chunks import Chunk, Finish, ReasoningDelta, Source, ToolCall, ToolResult
+from interlock.errors import APICallError, ModelError
 from interlock.models import ModelRequest, ToolSpec
 from interlock.testing import drain, text_of
 from tests.models import contract
-from tests.models.contract import CAPABILITIES, REFUSALS, Outcomes
+from tests.models.contract import ASKED, CAPABILITIES, REFUSALS, Outcomes
 from tests.models.contract_adapters import ADAPTERS, PAUSE_S, SECRET, Adapter, Played, Said
 
 pytestmark = pytest.mark.anyio
@@ -128,6 +131,39 @@ async def test_reasoning_is_apart_from_text(adapter: Adapter) -> None:
     assert said(await read(adapter.play("reasoning"))) == adapter.expected["reasoning"]
 
 
+@offering("signed reasoning goes back")
+async def test_signed_reasoning_goes_back(adapter: Adapter) -> None:
+    """R4.15, FR-104: over two steps of a run"""
+    played = adapter.play_turns("signed reasoning goes back", "streamed text")
+    result = await Agent(id="a", model=played.model, tools=[get_weather]).generate("hi")
+    assert result.text.endswith(adapter.expected["streamed text"].text)
+    assert adapter.signature in played.sent()
+
+
+@tool
+def get_weather(city: str, days: int | None = None) -> str:
+    """The weather in a city."""
+    return f"4° in {city}"
+
+
+@offering("provider-executed tools")
+async def test_what_the_provider_executed_has_its_result(adapter: Adapter) -> None:
+    """R4.13, R10.12"""
+    chunks = await read(adapter.play("provider-executed tools"))
+    calls = [one.payload for one in chunks if isinstance(one, ToolCall)]
+    results = {one.payload.tool_call_id: one.payload for one in chunks if isinstance(one, ToolResult)}
+    assert calls
+    assert all(call.provider_executed and results[call.tool_call_id].provider_executed for call in calls)
+    assert {call.tool_name for call in calls} == {result.tool_name for result in results.values()}
+
+
+@offering("citations")
+async def test_what_is_cited_is_a_source(adapter: Adapter) -> None:
+    sources = [one.payload for one in await read(adapter.play("citations")) if isinstance(one, Source)]
+    assert sources
+    assert all(source.id and str(source.url).startswith("https://") for source in sources)
+
+
 @offering("content filter")
 async def test_a_refused_answer_says_so(adapter: Adapter) -> None:
     """R5.5"""
@@ -166,6 +202,56 @@ async def test_an_image_is_sent(adapter: Adapter) -> None:
     assert "image/png" in played.sent()
 
 
+def cases() -> list[Any]:
+    """Every wish that an adapter's provider can grant."""
+    return [
+        pytest.param(adapter, wish, id=f"{adapter.name}-{wish}")
+        for adapter in ADAPTERS
+        for wish in ASKED
+        if wish not in adapter.not_offered
+    ]
+
+
+@pytest.mark.parametrize(("adapter", "wish"), cases())
+async def test_what_is_asked_for_is_sent(adapter: Adapter, wish: str) -> None:
+    """R4.9, R4.16, R12.3"""
+    asked = adapter.asked[wish]
+    prompt = [{"role": "user", "content": [asked.part]}] if asked.part else HI.prompt
+    played = adapter.play("streamed text")
+    chunks = await read(played, ModelRequest(prompt=prompt, **asked.fields))
+    assert chunks[0].payload["warnings"] == []  # type: ignore[attr-defined]  # the opening
+    assert stands_in(asked.sent, json.loads(played.sent()))
+
+
+def stands_in(wanted: Any, value: Any) -> bool:
+    """Whether ``value``, or something in it, has the wanted fields."""
+    if fits(wanted, value):
+        return True
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(stands_in(wanted, one) for one in inner)
+
+
+def fits(wanted: Any, value: Any) -> bool:
+    if isinstance(wanted, dict) and isinstance(value, dict):
+        return all(key in value and fits(item, value[key]) for key, item in wanted.items())
+    return bool(wanted == value)
+
+
+@offering("another provider's file id")
+@pytest.mark.parametrize("media_type", ["image/png", "application/pdf", "text/plain"])
+async def test_a_file_id_of_another_provider_is_refused(adapter: Adapter, media_type: str) -> None:
+    """R4.16: nothing is sent"""
+    own = adapter.asked["image by file id"].part
+    assert own is not None
+    for file_id in {"file-a1", "file_011a", "files/a1"} - {own["data"]}:
+        if adapter.name == "openai_responses" and file_id.startswith("file_"):
+            continue  # Azure calls its own files so.
+        played = adapter.play("streamed text")
+        part = {"type": "file", "mediaType": media_type, "data": file_id}
+        with pytest.raises(ModelError, match="is the id of a file at another provider: upload"):
+            await drain(played.model.stream(ModelRequest(prompt=[{"role": "user", "content": [part]}])))
+
+
 @pytest.mark.parametrize("status", REFUSALS)
 @offering("error 400")
 async def test_a_refusal_is_typed(adapter: Adapter, status: int) -> None:
@@ -186,6 +272,38 @@ async def test_an_error_inside_the_stream_is_typed(adapter: Adapter) -> None:
     assert text_of(seen) == adapter.expected["error inside the stream"].text
     assert error.is_retryable
     assert not any(isinstance(chunk, Finish) for chunk in seen)
+
+
+@offering("bare error behind the events")
+async def test_a_bare_error_behind_the_events_is_typed(adapter: Adapter) -> None:
+    """FR-100: some servers break off with an error that is no event"""
+    error_body = b'{"error": {"message": "it broke, %s", "code": 503}}' % SECRET.encode()
+    _, error = await until_failure(adapter.play_pieces([adapter.pieces("truncated stream"), b"\n\n" + error_body]))
+    assert str(error) == "it broke, ***"
+    assert (error.status_code, error.is_retryable) == (503, True)
+
+
+@offering("web page")
+async def test_a_web_page_says_to_check_the_address(adapter: Adapter) -> None:
+    """R7.13"""
+    seen, error = await until_failure(adapter.show_page())
+    assert seen == []
+    assert str(error).endswith("answered with text/html instead of an event stream: check base_url")
+    assert not error.is_retryable
+
+
+@offering("timeout")
+async def test_a_timeout_is_an_error(adapter: Adapter) -> None:
+    """R7.13"""
+    _, error = await until_failure(adapter.fail(httpx2.ReadTimeout("")))
+    assert (error.code, error.is_retryable) == ("timeout", True)
+
+
+@offering("lost connection")
+async def test_a_lost_connection_is_an_error(adapter: Adapter) -> None:
+    """R7.13"""
+    _, error = await until_failure(adapter.fail(httpx2.RemoteProtocolError("peer closed connection")))
+    assert (error.code, error.is_retryable) == ("connection_error", True)
 
 
 @offering("truncated stream")
@@ -250,6 +368,20 @@ async def test_cancelling_closes_the_reply(adapter: Adapter) -> None:
 @offering("unknown event")
 async def test_an_unknown_event_is_passed_over(adapter: Adapter) -> None:
     assert said(await read(adapter.play("unknown event"))) == adapter.expected["streamed text"]
+
+
+@offering("raw events")
+async def test_raw_events_come_when_asked_for(adapter: Adapter) -> None:
+    raw = [
+        chunk
+        for is_asked in (True, False)
+        for chunk in await read(
+            adapter.play("streamed text"), ModelRequest(prompt=HI.prompt, include_raw_chunks=is_asked)
+        )
+        if chunk.type == "raw"
+    ]
+    events = re.findall(rb"^data: ?\{", adapter.pieces("streamed text"), re.MULTILINE)
+    assert len(raw) == len(events)
 
 
 @offering("unsupported setting")

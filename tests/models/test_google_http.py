@@ -11,7 +11,8 @@ from interlock.errors import ConfigurationError, ModelError
 from interlock.models import GoogleModel, allow_model_requests, resolve_model
 from interlock.models.context_overflow import is_context_overflow
 from interlock.testing import drain, text_of
-from tests.models.google_server import HI, GoogleServer, event, fixture, read, refusal, until_failure
+from tests.models.google_server import GoogleServer, event, fixture, read, refusal
+from tests.models.reading import HI, until_failure
 from tests.models.wire import Pieces, Reply, event_reply, loopback
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +69,7 @@ async def test_headers_of_the_call_replace_those_of_the_model() -> None:
 )
 async def test_a_refusal_is_a_typed_error(name: str, status: int, code: str, is_retryable: bool, says: str) -> None:
     """R17.7, R7.13; the body may be an array"""
-    seen, error = await until_failure(GoogleServer(refusal(name, status, **{"x-request": "r1"})))
+    seen, error = await until_failure(GoogleServer(refusal(name, status, **{"x-request": "r1"})).model.stream(HI))
     assert seen == []
     assert (error.status_code, error.code, error.is_retryable) == (status, code, is_retryable)
     assert says in str(error)
@@ -77,15 +78,15 @@ async def test_a_refusal_is_a_typed_error(name: str, status: int, code: str, is_
 
 async def test_the_wanted_pause_is_read_from_the_body() -> None:
     """R7.13; Google sends no Retry-After"""
-    _, error = await until_failure(GoogleServer(refusal("error_429", 429)))
+    _, error = await until_failure(GoogleServer(refusal("error_429", 429)).model.stream(HI))
     assert error.retry_after_s == 34.07
-    _, error = await until_failure(GoogleServer(refusal("error_429", 429, **{"retry-after": "2"})))
+    _, error = await until_failure(GoogleServer(refusal("error_429", 429, **{"retry-after": "2"})).model.stream(HI))
     assert error.retry_after_s == 2
 
 
 async def test_a_prompt_that_is_too_long_is_recognised() -> None:
     """FR-102"""
-    _, error = await until_failure(GoogleServer(refusal("error_overflow", 400)))
+    _, error = await until_failure(GoogleServer(refusal("error_overflow", 400)).model.stream(HI))
     assert is_context_overflow(error)
 
 
@@ -97,14 +98,14 @@ async def test_an_error_inside_the_answer_is_a_typed_error(name: str, status: in
     """R7.14, FR-100; as an event or bare, however the packets are cut"""
     data = fixture(name)
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
-    seen, error = await until_failure(GoogleServer(event_reply(pieces)))
+    seen, error = await until_failure(GoogleServer(event_reply(pieces)).model.stream(HI))
     assert text_of(seen) == "Par"
     assert (error.status_code, error.code, error.is_retryable) == (status, code, True)
 
 
 async def test_an_answer_that_ends_in_the_middle_is_an_error() -> None:
     """R7.14, FR-100"""
-    seen, error = await until_failure(GoogleServer(event_reply([fixture("truncated")])))
+    seen, error = await until_failure(GoogleServer(event_reply([fixture("truncated")])).model.stream(HI))
     assert text_of(seen) == "Paris"
     assert (error.code, error.is_retryable) == ("truncated_stream", True)
 
@@ -112,7 +113,7 @@ async def test_an_answer_that_ends_in_the_middle_is_an_error() -> None:
 async def test_an_event_that_is_no_json_is_an_error_without_the_key() -> None:
     """R7.14"""
     broken = f'data: {{"candidates": "{SECRET}\n\n'.encode()
-    seen, error = await until_failure(GoogleServer(event_reply([event({"text": "Par"}), broken])))
+    seen, error = await until_failure(GoogleServer(event_reply([event({"text": "Par"}), broken])).model.stream(HI))
     assert text_of(seen) == "Par"
     assert (error.code, error.is_retryable) == ("malformed_stream", True)
     assert SECRET not in f"{error} {error.response_body}"
@@ -120,7 +121,7 @@ async def test_an_event_that_is_no_json_is_an_error_without_the_key() -> None:
 
 async def test_a_reply_that_is_no_event_stream_says_to_check_the_address() -> None:
     page = httpx2.Response(200, headers={"content-type": "text/html"}, content="<html>")
-    _, error = await until_failure(GoogleServer(page))
+    _, error = await until_failure(GoogleServer(page).model.stream(HI))
     assert "check base_url" in str(error)
     assert not error.is_retryable
 
@@ -128,7 +129,7 @@ async def test_a_reply_that_is_no_event_stream_says_to_check_the_address() -> No
 async def test_neither_repr_nor_errors_show_the_key() -> None:
     body = httpx2.Response(401, json={"error": {"code": 401, "message": f"bad key {SECRET}"}})
     server = GoogleServer(body, base_url="https://user:pass@x.example/v1?key=abc")
-    _, error = await until_failure(server)
+    _, error = await until_failure(server.model.stream(HI))
     shown = f"{error} {error!r} {error.url} {error.response_body} {server.model!r} {vars(server.model)}"
     assert "bad key ***" in str(error)
     assert repr(server.model) == (
@@ -173,7 +174,7 @@ def test_what_cannot_work_is_refused_at_once(options: Any) -> None:
 
 
 async def test_a_lost_connection_is_a_retryable_error() -> None:
-    _, error = await until_failure(GoogleServer(httpx2.ConnectError("refused")))
+    _, error = await until_failure(GoogleServer(httpx2.ConnectError("refused")).model.stream(HI))
     assert (error.code, error.is_retryable) == ("connection_error", True)
 
 

@@ -8,18 +8,8 @@ import pytest
 from interlock.chunks import GenericChunk, ToolCall
 from interlock.models import ModelRequest
 from interlock.testing import drain, text_of, types_of
-from tests.models.google_server import (
-    COMPLETE,
-    HI,
-    GoogleServer,
-    content,
-    event,
-    finish_of,
-    fixture,
-    read,
-    sse,
-    until_failure,
-)
+from tests.models.google_server import COMPLETE, GoogleServer, event, fixture, read, sse
+from tests.models.reading import HI, content, finish_of, until_failure
 from tests.models.wire import event_reply
 
 pytestmark = pytest.mark.anyio
@@ -105,13 +95,13 @@ async def test_finish_reasons_are_normalised(raw: str, reason: str) -> None:
 async def test_a_mistake_of_the_model_is_an_error_that_says_so(raw: str, is_retryable: bool) -> None:
     """R5.7, R7.14"""
     ending = event({"text": "I will"}, finish=raw, finishMessage="Malformed: print(f(")
-    seen, error = await until_failure(GoogleServer(event_reply([ending])))
+    seen, error = await until_failure(GoogleServer(event_reply([ending])).model.stream(HI))
     assert text_of(seen) == "I will"
     assert (str(error), error.code, error.is_retryable) == ("Malformed: print(f(", raw, is_retryable)
 
 
 async def test_a_mistake_without_a_message_names_the_reason() -> None:
-    _, error = await until_failure(GoogleServer(event_reply([event(finish="MALFORMED_RESPONSE")])))
+    _, error = await until_failure(GoogleServer(event_reply([event(finish="MALFORMED_RESPONSE")])).model.stream(HI))
     assert str(error) == "the model's answer ended with MALFORMED_RESPONSE"
 
 

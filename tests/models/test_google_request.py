@@ -4,7 +4,6 @@ import base64
 import json
 from typing import Any
 
-import httpx2
 import pytest
 from google import genai
 from google.genai import types
@@ -15,8 +14,8 @@ from interlock import Agent, tool
 from interlock._json import camel
 from interlock.errors import ModelError
 from interlock.models import ModelRequest, ToolSpec
-from interlock.models.google_prompt import UNCHECKED_SIGNATURE
-from interlock.models.google_wire import to_google
+from interlock.models.google.prompt import UNCHECKED_SIGNATURE
+from interlock.models.google.request import to_google
 from tests.models.google_server import GoogleServer, fixture
 from tests.models.wire import event_reply
 
@@ -191,7 +190,7 @@ def test_models_that_sign_nothing_get_no_excuse(model_id: str) -> None:
         ({"a": 1}, {"a": 1}),
         ('{"a": 1}', {"a": 1}),
         ("{broken", {"unparsed": "{broken"}),
-        ([1], {"value": [1]}),
+        ([1], {"unparsed": [1]}),
         (None, {}),
     ],
 )
@@ -504,8 +503,7 @@ async def test_the_official_sdk_sends_the_same_body() -> None:
     body = to_google(everything(), "gemini-3-flash", "google", [])
     check(body)
     server = GoogleServer(event_reply([fixture("text")]))
-    http = httpx2.AsyncClient(transport=httpx2.MockTransport(server.reply))
-    client = genai.Client(api_key="k", http_options=types.HttpOptions(httpx_async_client=http))
+    client = genai.Client(api_key="k", http_options=types.HttpOptions(httpx_async_client=server.http))
     rest = {key: value for key, value in body.items() if key not in ("contents", "generationConfig")}
     config = types.GenerateContentConfig.model_validate_json(json.dumps({**rest, **body["generationConfig"]}))
     contents = [types.Content.model_validate_json(json.dumps(content)) for content in body["contents"]]
@@ -583,3 +581,12 @@ def test_whatever_the_prompt_the_request_is_one_that_the_api_knows(prompt: list[
     check(body)
     assert body["contents"][0]["role"] == "user"
     assert all(content["parts"] for content in body["contents"])
+
+
+def test_what_the_model_said_in_a_row_is_one_turn() -> None:
+    """R4.13: code and its outcome stay with the text that came of them"""
+    asked = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
+    said = [{"role": "assistant", "content": [{"type": "text", "text": text}]} for text in ("One.", "Two.")]
+    body = to_google(ModelRequest(prompt=[*asked, *said, *asked]), "gemini-3-flash", "google", [])
+    assert [one["role"] for one in body["contents"]] == ["user", "model", "user"]
+    assert body["contents"][1]["parts"] == [{"text": "One."}, {"text": "Two."}]

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from interlock.models.google_schema import is_endless, to_gemini_schema
+from interlock.models.google.schema import is_endless, to_gemini_schema
 
 
 @pytest.mark.parametrize(

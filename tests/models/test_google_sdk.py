@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import traceback
 from contextlib import aclosing
 from typing import Any
 
@@ -17,7 +18,8 @@ from interlock.chunks import Chunk, File, Finish, ReasoningDelta, Source, ToolCa
 from interlock.errors import APICallError, ConfigurationError
 from interlock.models import GoogleModel
 from interlock.testing import drain, text_of
-from tests.models.google_server import COMPLETE, HI, GoogleServer, fixture, refusal, until_failure
+from tests.models.google_server import COMPLETE, GoogleServer, fixture, refusal
+from tests.models.reading import HI, until_failure
 from tests.models.wire import Pieces, Reply, event_reply, loopback
 
 pytestmark = pytest.mark.anyio
@@ -25,9 +27,8 @@ pytestmark = pytest.mark.anyio
 
 def sdk_client(server: GoogleServer, **options: Any) -> genai.Client:
     """The SDK on the server's transport."""
-    http = httpx2.AsyncClient(transport=httpx2.MockTransport(server.reply))
     given = {"api_key": "AIza-secret", **options}
-    return genai.Client(http_options=types.HttpOptions(httpx_async_client=http, api_version="v1beta"), **given)
+    return genai.Client(http_options=types.HttpOptions(httpx_async_client=server.http, api_version="v1beta"), **given)
 
 
 def our_reading(chunks: list[Chunk]) -> dict[str, Any]:
@@ -159,7 +160,7 @@ async def test_an_answer_that_breaks_off_is_the_same_typed_error(name: str, code
     """R7.14, FR-100"""
     server = GoogleServer(event_reply([fixture(name)]))
     server.model = GoogleModel("gemini-3-flash", client=sdk_client(server))
-    seen, error = await until_failure(server)
+    seen, error = await until_failure(server.model.stream(HI))
     assert text_of(seen)
     assert (error.code, error.is_retryable) == (code, True)
 
@@ -208,3 +209,27 @@ async def test_a_client_with_a_key_and_an_address_takes_no_others() -> None:
 def test_what_is_no_client_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"client is a Pieces: give an httpx2.AsyncClient or a google.genai"):
         GoogleModel("gemini-3-flash", client=Pieces([]))  # type: ignore[arg-type]
+
+
+async def test_a_refusal_through_the_sdk_shows_no_key() -> None:
+    """R17.7: neither in the error nor in its traceback"""
+    body = {"error": {"code": 401, "message": "no: AIza-secret", "status": "UNAUTHENTICATED"}}
+    server = GoogleServer(httpx2.Response(401, json=body))
+    _, error = await until_failure(GoogleModel("gemini-3-flash", client=sdk_client(server)).stream(HI))
+    assert str(error) == "no: *** (check the key in the SDK's client)"
+    assert "AIza-secret" not in "".join(traceback.format_exception(error)) + str(vars(error))
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (200, "answered with text/html instead of an event stream: check base_url"),
+        (404, "a web page came back (check base_url)"),
+        (502, "a web page came back; check base_url"),
+    ],
+)
+async def test_a_web_page_through_the_sdk_says_to_check_the_address(status: int, message: str) -> None:
+    page = httpx2.Response(status, headers={"content-type": "text/html"}, text="<html>Welcome</html>")
+    _, error = await until_failure(GoogleModel("gemini-3-flash", client=sdk_client(GoogleServer(page))).stream(HI))
+    assert str(error).endswith(message)
+    assert (error.status_code, error.is_retryable) == (status, status == 502)

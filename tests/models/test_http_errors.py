@@ -14,7 +14,7 @@ URL = "https://api.example/v1/chat/completions"
 
 def refused(status: int, body: Any, *, media_type: str = "application/json", **context: Any) -> APICallError:
     text = body if isinstance(body, str) else json.dumps(body)
-    return refusal(status, {}, text, URL, media_type=media_type, **context)
+    return refusal(status, {"content-type": media_type}, text, URL, **context)
 
 
 @pytest.mark.parametrize(
@@ -117,3 +117,15 @@ def test_what_is_no_overflow_is_not_taken_for_one(status: int, body: Any) -> Non
 
 def test_only_a_providers_error_is_an_overflow() -> None:
     assert not is_context_overflow(ValueError("maximum context length"))
+
+
+def test_a_used_up_quota_says_whom_to_ask() -> None:
+    error = refused(429, {"error": {"message": "Quota exceeded.", "code": "insufficient_quota"}})
+    assert str(error) == "Quota exceeded. (check plan and billing of the account)"
+    assert not error.is_retryable
+
+
+def test_a_prompt_that_is_too_long_is_known_by_its_words_whatever_the_status() -> None:
+    """FR-102"""
+    error = refused(413, {"error": {"message": "prompt is too long: 210000 tokens"}})
+    assert "leave out old messages" in str(error)

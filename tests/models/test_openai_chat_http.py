@@ -288,3 +288,12 @@ def test_each_event_loop_has_its_own_connections_and_closes_them() -> None:
 
     assert [asyncio.run(one_call()) for _ in range(2)] == ["Hello", "Hello"]
     gc.collect()
+
+
+@pytest.mark.anyio
+async def test_a_key_that_the_server_echoes_in_a_header_is_not_shown() -> None:
+    """R17.7"""
+    server = MockServer(httpx2.Response(401, headers={"x-echo": "Bearer sk-secret"}, json={"error": {"message": "no"}}))
+    with pytest.raises(APICallError) as caught:
+        await drain(server.model.stream(HI))
+    assert caught.value.response_headers["x-echo"] == "Bearer ***"

@@ -1,57 +1,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from interlock.chunks import Chunk, Finish, GenericChunk, ToolCall, chunk_to_dict
+from interlock.chunks import Chunk, GenericChunk, chunk_to_dict
 from interlock.errors import APICallError
 from interlock.models import ModelRequest
 from interlock.testing import drain, text_of, types_of
+from tests.models.reading import HI, calls_of, content, finish_of, until_failure
 from tests.models.wire import DONE, HELLO, MockServer, call, event, event_reply, sse, usage_event
 
 pytestmark = pytest.mark.anyio
-
-HI = ModelRequest(prompt=[{"role": "user", "content": [{"type": "text", "text": "hi"}]}])
 
 
 async def read(*pieces: bytes, request: ModelRequest = HI, **model_options: Any) -> list[Chunk]:
     return await drain(MockServer(event_reply(pieces), **model_options).model.stream(request))
 
 
-async def until_failure(stream: AsyncIterator[Chunk]) -> tuple[list[Chunk], APICallError]:
-    seen: list[Chunk] = []
-    try:
-        async for chunk in stream:
-            seen.append(chunk)  # noqa: PERF401 - what came before the failure counts
-    except APICallError as error:
-        return seen, error
-    raise AssertionError("the stream did not fail")
-
-
 async def failure(*pieces: bytes) -> APICallError:
     _, error = await until_failure(MockServer(event_reply(pieces)).model.stream(HI))
     return error
-
-
-def content(chunks: list[Chunk]) -> list[dict[str, Any]]:
-    return [
-        {"type": chunk.type, **chunk_to_dict(chunk)["payload"]}
-        for chunk in chunks
-        if chunk.type not in ("stream-start", "response-metadata", "finish")
-    ]
-
-
-def finish_of(chunks: list[Chunk]) -> dict[str, Any]:
-    assert isinstance(chunks[-1], Finish)
-    payload: dict[str, Any] = chunk_to_dict(chunks[-1])["payload"]
-    return payload
-
-
-def calls_of(chunks: list[Chunk]) -> list[tuple[str, str, Any]]:
-    return [(c.payload.tool_call_id, c.payload.tool_name, c.payload.args) for c in chunks if isinstance(c, ToolCall)]
 
 
 async def test_text_becomes_one_span_with_the_usage_at_the_end() -> None:
@@ -405,3 +375,32 @@ async def test_nothing_is_sent_before_the_first_chunk_is_asked_for() -> None:
     assert server.requests == []
     await drain(stream)
     assert len(server.requests) == 1
+
+
+def thought(**detail: Any) -> bytes:
+    """A piece of signed reasoning, as OpenRouter sends it."""
+    return event({"reasoning": detail.get("text"), "reasoning_details": [{"type": "reasoning.text", **detail}]})
+
+
+async def test_what_signs_the_reasoning_is_kept_with_it() -> None:
+    """R4.15"""
+    chunks = await read(
+        thought(text="I ", index=0), thought(text="think.", index=0), thought(signature="s", index=0),
+        event({"content": "Yes."}, "stop"), DONE,
+    )  # fmt: skip
+    (end,) = [one for one in content(chunks) if one["type"] == "reasoning-end"]
+    (detail,) = end["providerMetadata"]["openai"]["reasoningDetails"]
+    assert detail == {"type": "reasoning.text", "text": "I think.", "index": 0, "signature": "s"}
+
+
+async def test_reasoning_that_is_redacted_is_an_empty_span() -> None:
+    """R4.15"""
+    chunks = await read(thought(data="cmVk"), event({"content": "Yes."}, "stop"), DONE)
+    ends = [one for one in content(chunks) if one["type"] == "reasoning-end"]
+    assert [end["providerMetadata"]["openai"]["reasoningDetails"][0]["data"] for end in ends] == ["cmVk"]
+
+
+async def test_reasoning_without_a_seal_carries_nothing() -> None:
+    chunks = await read(thought(text="I think."), event({"content": "Yes."}, "stop"), DONE)
+    (end,) = [one for one in content(chunks) if one["type"] == "reasoning-end"]
+    assert "providerMetadata" not in end

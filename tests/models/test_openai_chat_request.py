@@ -9,8 +9,8 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from interlock.chunks import GenericChunk
 from interlock.errors import ModelError
 from interlock.models import ModelRequest, ToolSpec
-from interlock.models.dialects import COMPATIBLE, DEEPSEEK, MISTRAL, OPENAI, SELF_HOSTED, Dialect
-from interlock.models.openai_chat_wire import to_openai_chat
+from interlock.models.openai.chat_request import to_openai_chat
+from interlock.models.openai.dialects import COMPATIBLE, DEEPSEEK, MISTRAL, OPENAI, SELF_HOSTED, Dialect
 from tests.models.sdk_check import validated
 from tests.models.wire import HELLO, MockServer, event_reply
 
@@ -107,7 +107,7 @@ def test_a_text_file_is_sent_as_text() -> None:
     [
         (file("video/mp4", "QUJD"), "takes no file of type 'video/mp4'"),
         (file("application/pdf", "https://x.example/a.pdf"), "cannot load a file of type 'application/pdf'"),
-        (file("text/plain", "QUJDR"), "has data that is no base64"),
+        (file("text/plain", "QUJDR"), "the data of a file of type 'text/plain' is no base64"),
         ({"type": "hologram"}, "a part of type 'hologram'"),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_message_of_calls_alone_has_null_content() -> None:
 
 @pytest.mark.parametrize(
     ("given", "arguments"),
-    [('{"a":1}', '{"a":1}'), ('{"a":', '{"unparsed":"{\\"a\\":"}'), (None, "null")],
+    [('{"a":1}', '{"a":1}'), ('{"a":', '{"unparsed":"{\\"a\\":"}'), (None, "{}"), ([1], '{"unparsed":[1]}')],
 )
 def test_arguments_are_always_sent_as_json(given: Any, arguments: str) -> None:
     call = {"type": "tool-call", "toolCallId": "c1", "toolName": "f", "input": given}
@@ -422,3 +422,37 @@ async def test_headers_of_model_settings_and_request_are_merged_in_that_order() 
     assert headers["authorization"] == "Bearer sk-secret"
     assert server.requests[0].url.path == "/v1/chat/completions"
     assert server.requests[0].url.query == b"version=2"
+
+
+def test_the_end_of_a_cached_prefix_may_be_marked() -> None:
+    """On a part, on a message as a whole, on a system message"""
+    marker = {"providerOptions": {"openai": {"promptCacheBreakpoint": True}}}
+    text = {"type": "text", "text": "long"}
+    sent = messages(
+        [
+            {"role": "system", "content": "rules", **marker},
+            {"role": "user", "content": [{**text, **marker}]},
+            {"role": "user", "content": [text, text], **marker},
+        ]
+    )
+    end = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+    assert [one["content"] for one in sent] == [
+        [{"type": "text", "text": "rules", **end}],
+        [{**text, **end}],
+        [text, {**text, **end}],
+    ]
+
+
+def test_a_server_in_front_of_another_provider_takes_its_marker() -> None:
+    text = {"type": "text", "text": "long"}
+    part = {**text, "providerOptions": {"openai": {"cacheControl": {"type": "ephemeral"}}}}
+    (sent,) = messages([{"role": "user", "content": [part]}], COMPATIBLE)
+    assert sent["content"] == [{**text, "cache_control": {"type": "ephemeral"}}]
+
+
+@pytest.mark.parametrize("media_type", ["text/csv", "application/json", "application/xml"])
+def test_a_file_that_is_text_is_sent_as_text(media_type: str) -> None:
+    """R4.16"""
+    data = base64.b64encode(b"a,b").decode()
+    (sent,) = messages([{"role": "user", "content": [file(media_type, data)]}])
+    assert sent["content"] == "a,b"

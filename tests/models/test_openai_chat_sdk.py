@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import traceback
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from openai import APIError, AsyncAzureOpenAI, AsyncOpenAI
+from openai import APIError, AsyncAzureOpenAI
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
@@ -16,6 +17,8 @@ from interlock.chunks import Chunk, Finish, Source, ToolCall, chunk_to_dict
 from interlock.errors import APICallError
 from interlock.models import ModelRequest, OpenAIChatModel
 from interlock.testing import drain, text_of
+from tests.models.mock_provider import MockProvider, openai_client
+from tests.models.reading import content
 from tests.models.wire import HELLO, MockServer, event_reply
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +26,7 @@ pytestmark = pytest.mark.anyio
 FIXTURES = Path(__file__).parent / "fixtures" / "openai_chat"
 BROKEN = ("error_in_stream", "truncated")
 COMPLETE = sorted(path.stem for path in FIXTURES.glob("*.sse") if path.stem not in BROKEN)
-OTHER_SERVERS = ("azure", "deepseek_reasoner", "openrouter", "search")
+OTHER_SERVERS = ("signed_reasoning", "azure", "deepseek_reasoner", "openrouter", "search")
 """Replies with fields that the SDK's types do not have."""
 
 HI = ModelRequest(prompt=[{"role": "user", "content": [{"type": "text", "text": "hi"}]}])
@@ -37,28 +40,8 @@ async def read(*pieces: bytes) -> list[Chunk]:
     return await drain(MockServer(event_reply(pieces)).model.stream(HI))
 
 
-def content(chunks: list[Chunk]) -> list[dict[str, Any]]:
-    outside = ("stream-start", "response-metadata", "finish")
-    return [chunk_to_dict(chunk) for chunk in chunks if chunk.type not in outside]
-
-
-def sdk_client(*replies: httpx2.Response | Exception, **options: Any) -> tuple[AsyncOpenAI, list[httpx2.Request]]:
-    requests: list[httpx2.Request] = []
-    left = list(replies)
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        requests.append(request)
-        reply = left.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
-
-    transport = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
-    return AsyncOpenAI(**{"api_key": "sk-secret", "max_retries": 0, "http_client": transport, **options}), requests
-
-
 async def sdk_chunks(name: str) -> list[ChatCompletionChunk]:
-    client, _ = sdk_client(event_reply([fixture(name)]))
+    client = openai_client(MockProvider(event_reply([fixture(name)])))
     stream = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}], stream=True)
     return [chunk async for chunk in stream]
 
@@ -149,38 +132,42 @@ async def test_the_sdk_too_takes_an_error_event_for_an_error() -> None:
 
 
 async def test_a_client_of_the_sdk_sends_the_request_and_we_read_the_reply() -> None:
-    client, requests = sdk_client(event_reply(HELLO), base_url="https://proxy.example/v1")
+    provider = MockProvider(event_reply(HELLO))
+    client = openai_client(provider, base_url="https://proxy.example/v1")
     model = OpenAIChatModel("gpt-4.1", client=client)
     assert text_of(await drain(model.stream(HI))) == "Hello"
-    assert str(requests[0].url) == "https://proxy.example/v1/chat/completions"
-    assert requests[0].headers["authorization"] == "Bearer sk-secret"
-    assert json.loads(requests[0].content)["stream_options"] == {"include_usage": True}
+    assert str(provider.requests[0].url) == "https://proxy.example/v1/chat/completions"
+    assert provider.requests[0].headers["authorization"] == "Bearer sk-secret"
+    assert json.loads(provider.requests[0].content)["stream_options"] == {"include_usage": True}
     assert "https://proxy.example/v1/chat/completions" in repr(model)
 
 
 async def test_an_azure_client_of_the_sdk_puts_the_deployment_into_the_path() -> None:
-    requests: list[httpx2.Request] = []
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        requests.append(request)
-        return event_reply([fixture("azure")])
-
+    provider = MockProvider(event_reply([fixture("azure")]))
     client = AsyncAzureOpenAI(
         api_key="sk-secret",
         azure_endpoint="https://acme.openai.azure.com",
         api_version="2024-10-21",
-        http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answer)),
+        http_client=provider.http,
     )
     chunks = await drain(OpenAIChatModel("my-gpt", client=client, provider="azure").stream(HI))
     assert text_of(chunks) == "Azure here."
-    assert requests[0].url.raw_path == b"/openai/deployments/my-gpt/chat/completions?api-version=2024-10-21"
+    assert provider.requests[0].url.raw_path == b"/openai/deployments/my-gpt/chat/completions?api-version=2024-10-21"
 
 
 async def test_a_refusal_through_the_sdk_is_the_same_error_without_the_key() -> None:
     """R17.7"""
-    client, _ = sdk_client(
-        httpx2.Response(429, headers={"retry-after": "3"}, json={"error": {"message": "sk-secret!"}})
+    client = openai_client(
+        MockProvider(httpx2.Response(429, headers={"retry-after": "3"}, json={"error": {"message": "sk-secret!"}}))
     )
     with pytest.raises(APICallError, match=r"^\*\*\*!$") as caught:
         await drain(OpenAIChatModel("gpt-4.1", client=client).stream(HI))
     assert (caught.value.status_code, caught.value.is_retryable, caught.value.retry_after_s) == (429, True, 3.0)
+
+
+async def test_a_refusal_through_the_sdk_shows_no_key_in_its_traceback() -> None:
+    """R17.7"""
+    client = openai_client(MockProvider(httpx2.Response(401, json={"error": {"message": "bad: sk-secret"}})))
+    with pytest.raises(APICallError) as caught:
+        await drain(OpenAIChatModel("gpt-4.1", client=client).stream(HI))
+    assert "sk-secret" not in "".join(traceback.format_exception(caught.value)) + str(vars(caught.value))

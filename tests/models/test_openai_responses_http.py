@@ -11,7 +11,8 @@ import pytest
 from interlock.errors import APICallError, ConfigurationError, ModelError
 from interlock.models import ModelRequest, OpenAIResponsesModel, allow_model_requests
 from interlock.testing import drain, text_of
-from tests.models.responses_server import HI, ResponsesServer, fixture
+from tests.models.reading import HI
+from tests.models.responses_server import ResponsesServer, fixture
 from tests.models.wire import Reply, event_reply, loopback
 
 pytestmark = pytest.mark.anyio

@@ -7,20 +7,8 @@ import pytest
 from interlock.chunks import GenericChunk
 from interlock.models import ModelRequest
 from interlock.testing import text_of, types_of
-from tests.models.responses_server import (
-    COMPLETE,
-    HI,
-    ResponsesServer,
-    calls_of,
-    content,
-    events_of,
-    finish_of,
-    fixture,
-    payloads,
-    read,
-    sse,
-    until_failure,
-)
+from tests.models.reading import HI, calls_of, content, finish_of, payloads
+from tests.models.responses_server import COMPLETE, ResponsesServer, events_of, failure_of, fixture, read, sse
 from tests.models.wire import event, event_reply
 
 pytestmark = pytest.mark.anyio
@@ -387,7 +375,7 @@ async def test_raw_events_come_only_when_asked_for() -> None:
 
 async def test_a_failed_response_fails_the_call() -> None:
     """R7.14, FR-100"""
-    seen, error = await until_failure(fixture("failed"))
+    seen, error = await failure_of(fixture("failed"))
     assert text_of(seen) == "Partial."
     assert str(error).startswith("An error occurred while processing your request.")
     assert (error.code, error.is_retryable) == ("server_error", True)
@@ -395,33 +383,33 @@ async def test_a_failed_response_fails_the_call() -> None:
 
 async def test_a_failed_response_that_says_nothing_fails_the_call() -> None:
     """FR-100"""
-    _, error = await until_failure(sse(CREATED, {"type": "response.failed", "response": {"status": "failed"}}))
+    _, error = await failure_of(sse(CREATED, {"type": "response.failed", "response": {"status": "failed"}}))
     assert (str(error), error.code) == ("the response was failed", "response_failed")
 
 
 async def test_an_error_event_fails_the_call() -> None:
     """R7.14, FR-100"""
-    _, error = await until_failure(fixture("rate_limited"))
+    _, error = await failure_of(fixture("rate_limited"))
     assert str(error).startswith("Rate limit reached for gpt-5")
     assert (error.code, error.is_retryable) == ("rate_limit_exceeded", True)
 
 
 async def test_an_overflow_inside_the_stream_says_what_to_do() -> None:
     """FR-102"""
-    _, error = await until_failure(fixture("context_overflow"))
+    _, error = await failure_of(fixture("context_overflow"))
     assert str(error).endswith("(the prompt does not fit into the model: leave out old messages or long tool results)")
     assert (error.code, error.is_retryable) == ("context_length_exceeded", False)
 
 
 async def test_an_error_without_a_code_may_pass() -> None:
     """R7.13"""
-    _, error = await until_failure(sse({"type": "error", "code": None, "message": "it broke", "param": None}))
+    _, error = await failure_of(sse({"type": "error", "code": None, "message": "it broke", "param": None}))
     assert (str(error), error.code, error.is_retryable) == ("it broke", None, True)
 
 
 async def test_a_stream_that_ends_in_the_middle_fails_and_makes_no_call() -> None:
     """R7.14, FR-100"""
-    seen, error = await until_failure(fixture("truncated"))
+    seen, error = await failure_of(fixture("truncated"))
     assert types_of(seen)[-2:] == ["tool-call-input-streaming-start", "tool-call-delta"]
     assert (error.code, error.is_retryable) == ("truncated_stream", True)
 
@@ -429,7 +417,7 @@ async def test_a_stream_that_ends_in_the_middle_fails_and_makes_no_call() -> Non
 @pytest.mark.parametrize("data", [b"data: {oops\n\n", b"data: 7\n\n", b'data: {"output_index": "x"}\n\n'])
 async def test_an_unreadable_event_fails_the_call(data: bytes) -> None:
     """R7.14"""
-    _, error = await until_failure(sse(CREATED), data)
+    _, error = await failure_of(sse(CREATED), data)
     assert (error.code, error.is_retryable) == ("malformed_stream", True)
 
 
@@ -446,7 +434,7 @@ async def test_an_unreadable_event_fails_the_call(data: bytes) -> None:
 )
 async def test_an_event_with_something_else_in_it_fails_the_call(event: dict[str, Any]) -> None:
     """R7.14"""
-    _, error = await until_failure(sse(CREATED, event, COMPLETED))
+    _, error = await failure_of(sse(CREATED, event, COMPLETED))
     assert error.code == "malformed_stream"
 
 
@@ -457,7 +445,7 @@ async def test_a_time_that_is_none_is_left_out() -> None:
 
 
 async def test_an_event_of_another_protocol_is_not_tried_again() -> None:
-    _, error = await until_failure(event({"content": "x"}))
+    _, error = await failure_of(event({"content": "x"}))
     assert "it is no event of the Responses API" in str(error)
     assert not error.is_retryable
 

@@ -9,7 +9,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from interlock.errors import ModelError
 from interlock.messages import MessageList
 from interlock.models import ModelRequest, ToolSpec
-from interlock.models.openai_responses_wire import to_openai_responses
+from interlock.models.openai.responses_request import to_openai_responses
 from tests.models.sdk_check import validated
 
 USER = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
@@ -112,7 +112,7 @@ def test_files_of_a_user_are_sent_in_the_providers_form(part: dict[str, Any], ex
     [
         (file("video/mp4", "QUJD"), "takes no file of type 'video/mp4'"),
         (file("audio/wav", "QUJD"), "takes no file of type 'audio/wav'"),
-        (file("text/plain", "QUJDR"), "has data that is no base64"),
+        (file("text/plain", "QUJDR"), "the data of a file of type 'text/plain' is no base64"),
         ({"type": "hologram"}, "a part of type 'hologram'"),
     ],
 )
@@ -593,3 +593,16 @@ def test_the_given_options_are_not_changed() -> None:
     given = {"openai": {"tools": [{"type": "web_search"}], "include": [], "text": {"verbosity": "low"}}}
     sent(response_format={"type": "json"}, provider_options=given)
     assert given == {"openai": {"tools": [{"type": "web_search"}], "include": [], "text": {"verbosity": "low"}}}
+
+
+def test_a_message_as_a_whole_may_end_a_cached_prefix() -> None:
+    text = {"type": "text", "text": "long"}
+    system, user_ = items(
+        [
+            {"role": "system", "content": "rules", **own(promptCacheBreakpoint=True)},
+            {"role": "user", "content": [text, text], **own(promptCacheBreakpoint=True)},
+        ]
+    )
+    end = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+    assert system["content"] == [{"type": "input_text", "text": "rules", **end}]
+    assert [part.keys() & end.keys() for part in user_["content"]] == [set(), end.keys()]

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import json
+import traceback
 from typing import Any, get_args
 
 import httpx2
 import pytest
-from openai import APIError, AsyncAzureOpenAI, AsyncOpenAI, OpenAI
+from openai import APIError, AsyncAzureOpenAI, OpenAI
 from openai.types.responses import Response, ResponseStreamEvent
 
 from interlock.chunks import Chunk, Finish
 from interlock.errors import APICallError, ConfigurationError
 from interlock.models import ModelRequest, OpenAIResponsesModel
 from interlock.testing import drain, text_of
-from tests.models.responses_server import (
-    BROKEN,
-    COMPLETE,
-    HI,
-    calls_of,
-    events_of,
-    finish_of,
-    fixture,
-    payloads,
-    read,
-)
+from tests.models.mock_provider import MockProvider, openai_client
+from tests.models.reading import HI, calls_of, finish_of, payloads
+from tests.models.responses_server import BROKEN, COMPLETE, events_of, fixture, read
 from tests.models.wire import event_reply
 
 pytestmark = pytest.mark.anyio
@@ -32,21 +25,6 @@ pytestmark = pytest.mark.anyio
 EVENT_TYPES = {
     get_args(kind.model_fields["type"].annotation)[0]: kind for kind in get_args(get_args(ResponseStreamEvent)[0])
 }
-
-
-def sdk_client(*replies: httpx2.Response | Exception, **options: Any) -> tuple[AsyncOpenAI, list[httpx2.Request]]:
-    requests: list[httpx2.Request] = []
-    left = list(replies)
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        requests.append(request)
-        reply = left.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
-
-    transport = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
-    return AsyncOpenAI(**{"api_key": "sk-secret", "max_retries": 0, "http_client": transport, **options}), requests
 
 
 @pytest.mark.parametrize("name", [*COMPLETE, *BROKEN])
@@ -63,7 +41,7 @@ def test_the_recorded_events_have_the_shape_that_the_sdk_knows(name: str) -> Non
 
 async def sdk_reading(name: str) -> Response:
     """The response as the SDK has it at the end of the stream."""
-    client, _ = sdk_client(event_reply([fixture(name)]))
+    client = openai_client(MockProvider(event_reply([fixture(name)])))
     last: Any = None
     async for event in await client.responses.create(model="gpt-5", input="hi", stream=True):
         last = event
@@ -138,7 +116,7 @@ async def test_the_sdk_reads_the_same_citations(name: str) -> None:
 @pytest.mark.parametrize("name", ["rate_limited", "context_overflow"])
 async def test_the_sdk_too_takes_an_error_event_for_an_error(name: str) -> None:
     """FR-100"""
-    client, _ = sdk_client(event_reply([fixture(name)]))
+    client = openai_client(MockProvider(event_reply([fixture(name)])))
     events = await client.responses.create(model="gpt-5", input="hi", stream=True)
     seen: list[Any] = []
     try:
@@ -153,11 +131,12 @@ async def test_the_sdk_too_takes_an_error_event_for_an_error(name: str) -> None:
 
 
 async def test_a_client_of_the_sdk_sends_the_request_and_we_read_the_reply() -> None:
-    client, requests = sdk_client(event_reply([fixture("reasoning_tool")]), organization="org-1")
+    provider = MockProvider(event_reply([fixture("reasoning_tool")]))
+    client = openai_client(provider, organization="org-1")
     model = OpenAIResponsesModel("gpt-5", client=client)
     chunks = await drain(model.stream(ModelRequest(prompt=HI.prompt, headers={"x-a": "1"})))
     assert calls_of(chunks) == calls_of(await read(fixture("reasoning_tool")))
-    (request,) = requests
+    (request,) = provider.requests
     assert str(request.url) == "https://api.openai.com/v1/responses"
     assert request.headers["authorization"] == "Bearer sk-secret"
     assert (request.headers["openai-organization"], request.headers["x-a"]) == ("org-1", "1")
@@ -166,32 +145,30 @@ async def test_a_client_of_the_sdk_sends_the_request_and_we_read_the_reply() -> 
 
 async def test_a_client_of_the_sdk_retries_as_it_is_set_up() -> None:
     refused = httpx2.Response(503, headers={"retry-after-ms": "1"}, json={"error": {"message": "busy"}})
-    client, requests = sdk_client(refused, event_reply([fixture("text")]), max_retries=1)
+    provider = MockProvider(refused, event_reply([fixture("text")]))
+    client = openai_client(provider, max_retries=1)
     chunks = await drain(OpenAIResponsesModel("gpt-5", client=client).stream(HI))
     assert isinstance(chunks[-1], Finish)
-    assert len(requests) == 2
+    assert len(provider.requests) == 2
 
 
 async def test_an_azure_client_of_the_sdk_finds_its_resource() -> None:
-    requests: list[httpx2.Request] = []
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        requests.append(request)
-        return event_reply([fixture("text")])
-
+    provider = MockProvider(event_reply([fixture("text")]))
     client = AsyncAzureOpenAI(
         api_key="sk-secret",
         azure_endpoint="https://acme.openai.azure.com",
         api_version="2025-04-01-preview",
-        http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answer)),
+        http_client=provider.http,
     )
     await drain(OpenAIResponsesModel("my-gpt", client=client, provider="azure").stream(HI))
-    assert str(requests[0].url) == "https://acme.openai.azure.com/openai/responses?api-version=2025-04-01-preview"
-    assert requests[0].headers["api-key"] == "sk-secret"
+    assert (
+        str(provider.requests[0].url) == "https://acme.openai.azure.com/openai/responses?api-version=2025-04-01-preview"
+    )
+    assert provider.requests[0].headers["api-key"] == "sk-secret"
 
 
 async def failure(*replies: httpx2.Response | Exception) -> APICallError:
-    client, _ = sdk_client(*replies)
+    client = openai_client(MockProvider(*replies))
     with pytest.raises(APICallError) as caught:
         await drain(OpenAIResponsesModel("gpt-5", client=client).stream(HI))
     return caught.value
@@ -206,7 +183,7 @@ async def test_a_refusal_through_the_sdk_is_the_same_error_without_the_key() -> 
     assert error.response_headers["x-request-id"] == "r1"
     assert error.url == "https://api.openai.com/v1/responses"
     assert "sk-secret" not in f"{error.response_body}"
-    assert error.__cause__ is not None
+    assert "sk-secret" not in "".join(traceback.format_exception(error))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +204,7 @@ async def test_a_web_page_through_the_sdk_says_to_check_the_base_url() -> None:
 async def test_leaving_early_closes_the_reply_of_the_sdk() -> None:
     """R12.28"""
     reply = event_reply([fixture("text")])
-    client, _ = sdk_client(reply)
+    client = openai_client(MockProvider(reply))
     stream = OpenAIResponsesModel("gpt-5", client=client).stream(HI)
     first: Chunk = await anext(stream)
     assert first.type == "stream-start"
@@ -248,13 +225,13 @@ async def test_an_error_that_is_none_of_the_providers_is_left_as_it_is() -> None
 
 
 def test_neither_repr_nor_attributes_show_the_key_of_the_client() -> None:
-    client, _ = sdk_client()
+    client = openai_client(MockProvider())
     model = OpenAIResponsesModel("gpt-5", client=client)
     assert repr(model) == "OpenAIResponsesModel('gpt-5', provider='openai', url='https://api.openai.com/v1/responses')"
 
 
 def test_a_client_of_the_sdk_and_a_key_conflict() -> None:
-    client, _ = sdk_client()
+    client = openai_client(MockProvider())
     with pytest.raises(ConfigurationError, match="the SDK's client has a key and an address of its own"):
         OpenAIResponsesModel("gpt-5", client=client, api_key="k")
 

@@ -153,6 +153,11 @@ def test_importing_the_models_loads_no_http_client_and_no_runtime() -> None:
     ("missing", "name", "command"),
     [
         ("httpx2", "ollama/llama3", "pip install 'interlock[openai]'"),
+        ("httpx2", "openai/gpt-5", "pip install 'interlock[openai]'"),
+        ("httpx2", "anthropic/claude-sonnet-5-5", "pip install 'interlock[anthropic]'"),
+        ("httpx2", "google/gemini-3-flash", "pip install 'interlock[google]'"),
+        ("httpx2", "anyllm/cohere:command-a", "pip install 'interlock[anyllm]'"),
+        ("any_llm", "anyllm/cohere:command-a", "pip install 'interlock[anyllm]'"),
         ("httpx2", "local/smollm2", "pip install 'interlock[local]'"),
         ("xllamacpp", "local/smollm2", "pip install 'interlock[local]'"),
     ],
@@ -163,7 +168,7 @@ def test_a_missing_extra_fails_with_the_command_that_installs_it(missing: str, n
         f"import sys; sys.modules[{missing!r}] = None\n"
         "from interlock.errors import ConfigurationError\n"
         "from interlock.models import resolve_model\n"
-        f"try: resolve_model({name!r})\n"
+        f"try: resolve_model({name!r}, api_key='k')\n"
         "except ConfigurationError as error: print(error)"
     )
     shown = run_python(code)

@@ -33,7 +33,7 @@ def test_arguments_are_parsed_where_they_can_be(text: Any, args: Any) -> None:
 
 def test_a_provider_id_is_used_once() -> None:
     """R5.6"""
-    ids = CallIds(["old"])
+    ids = CallIds([{"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "old"}]}])
     assert ids.unique("new") == "new"
     others = [ids.unique(given) for given in ("new", "old", "", None)]
     assert len({"new", "old", *others}) == 6

@@ -6,7 +6,7 @@ import pytest
 from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, Field
 
-from interlock.models.strict_schema import MAX_DEPTH, MAX_ENUM_VALUES, response_schema, strict_form
+from interlock.models.openai.strict_schema import MAX_DEPTH, MAX_ENUM_VALUES, response_schema, strict_form
 
 
 def closed(**properties: Any) -> dict[str, Any]:

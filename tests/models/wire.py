@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx2
 
-from interlock.models.openai_chat import OpenAIChatModel
+from interlock.models.openai.chat import OpenAIChatModel
+from tests.models.mock_provider import MockProvider
 
 DONE = b"data: [DONE]\n\n"
 
@@ -63,26 +64,13 @@ def event_reply(pieces: Iterable[bytes], **headers: str) -> httpx2.Response:
     return httpx2.Response(200, headers={"content-type": "text/event-stream", **headers}, stream=Pieces(pieces))
 
 
-class MockServer:
-    """A model on a mock transport, and the requests that it sent."""
+class MockServer(MockProvider):
+    """A Chat Completions server, and a model that calls it."""
 
     def __init__(self, *replies: httpx2.Response | Exception, **model_options: Any) -> None:
-        self.requests: list[httpx2.Request] = []
-        self._replies = list(replies)
-        client = httpx2.AsyncClient(transport=httpx2.MockTransport(self._reply))
+        super().__init__(*replies)
         options = {"api_key": "sk-secret", "base_url": "https://api.example/v1?version=2", **model_options}
-        self.model = OpenAIChatModel("gpt-5", client=client, **options)
-
-    def _reply(self, request: httpx2.Request) -> httpx2.Response:
-        self.requests.append(request)
-        reply = self._replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
-
-    @property
-    def body(self) -> Any:
-        return json.loads(self.requests[-1].content)
+        self.model = OpenAIChatModel("gpt-5", client=self.http, **options)
 
 
 @dataclass

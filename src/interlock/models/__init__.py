@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from interlock.models.assets import download_assets
-from interlock.models.azure import Azure
 from interlock.models.base import (
     GenerateModel,
     LanguageModel,
@@ -23,15 +22,16 @@ from interlock.models.lift import as_streaming
 from interlock.models.local import LocalModel
 from interlock.models.local_weights import install_local_model
 from interlock.models.network import allow_model_requests
+from interlock.models.openai.azure import Azure
 from interlock.models.retry import stream_with_retries
 from interlock.models.router import check_model_id, missing_key_variable, resolve_model, to_language_model
 
 if TYPE_CHECKING:
-    from interlock.models.anthropic import AnthropicModel
+    from interlock.models.anthropic.model import AnthropicModel
     from interlock.models.anyllm import AnyLLMModel
-    from interlock.models.google import GoogleModel
-    from interlock.models.openai_chat import OpenAIChatModel
-    from interlock.models.openai_responses import OpenAIResponsesModel
+    from interlock.models.google.model import GoogleModel
+    from interlock.models.openai.chat import OpenAIChatModel
+    from interlock.models.openai.responses import OpenAIResponsesModel
 
 __all__ = [
     "AnthropicModel",
@@ -64,17 +64,21 @@ __all__ = [
 
 
 _ADAPTERS = {
-    "AnthropicModel": "anthropic",
-    "AnyLLMModel": "anyllm",
-    "GoogleModel": "google",
-    "OpenAIChatModel": "openai_chat",
-    "OpenAIResponsesModel": "openai_responses",
+    "AnthropicModel": ("anthropic.model", "anthropic"),
+    "AnyLLMModel": ("anyllm", "anyllm"),
+    "GoogleModel": ("google.model", "google"),
+    "OpenAIChatModel": ("openai.chat", "openai"),
+    "OpenAIResponsesModel": ("openai.responses", "openai"),
 }
+"""Class → its module, and the extra that brings what it needs."""
 
 
 def __getattr__(name: str) -> Any:
     """Load an adapter when it is first asked for, since it brings an HTTP client with it."""
-    module = _ADAPTERS.get(name)
-    if module is None:
+    if name not in _ADAPTERS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, extra = _ADAPTERS[name]
+    from interlock.models.extras import require_package
+
+    require_package("httpx2", extra, name)
     return getattr(import_module(f"{__name__}.{module}"), name)

@@ -11,12 +11,14 @@ from typing import Any
 
 from interlock.chunks import Chunk, GenericChunk
 from interlock.errors import APICallError, ConfigurationError
+from interlock.models.api_key import ApiKey
 from interlock.models.base import ModelRequest
-from interlock.models.dialects import COMPATIBLE
-from interlock.models.http import ApiKey
 from interlock.models.http_errors import retry_after_s
 from interlock.models.network import require_model_requests
-from interlock.models.openai_chat_wire import FromOpenAIChat, to_openai_chat
+from interlock.models.openai.chat_reply import FromOpenAIChat
+from interlock.models.openai.chat_request import to_openai_chat
+from interlock.models.openai.dialects import COMPATIBLE
+from interlock.models.reply import ReplyHead
 
 Complete = Callable[..., Awaitable[AsyncIterator[Any]]]
 """``any_llm.acompletion``: takes a Chat Completions request as keywords, answers with its chunks."""
@@ -80,7 +82,7 @@ class AnyLLMModel:
         with _as_call_errors(where, hide):
             replies = await complete(**self._to_keywords(body, request))
             yield GenericChunk(type="stream-start", payload={"warnings": warnings, "request": {"body": body}})
-            reader = FromOpenAIChat({}, request, self.provider, where, hide)
+            reader = FromOpenAIChat(ReplyHead(where, {}, hide), request, self.provider)
             async with aclosing(_each(replies)) as each:
                 async for reply in each:
                     for chunk in reader.read("", reply.model_dump_json(exclude_none=True)):

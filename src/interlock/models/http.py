@@ -11,19 +11,18 @@ from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 from interlock.errors import APICallError, ConfigurationError
-from interlock.models.http_errors import MAX_BODY_CHARS, refusal
+from interlock.models.api_key import ApiKey
+from interlock.models.extras import require_package
+from interlock.models.http_errors import EVENT_STREAM, MAX_BODY_CHARS, media_type_of, refusal
+from interlock.models.reply import ReplyHead
 from interlock.models.sse import EventReader, EventTooLargeError, ServerEvent
 
-try:
-    import httpx2
-    from httpx2 import AsyncClient, InvalidURL, RequestError, Response, Timeout
-except ModuleNotFoundError as missing:
-    raise ConfigurationError(
-        "calling a model over HTTP needs the package httpx2: pip install 'interlock[openai]'"
-    ) from missing
+require_package("httpx2", "openai", "HTTP")
+
+import httpx2  # noqa: E402 - only now it is known to be there
+from httpx2 import AsyncClient, InvalidURL, RequestError, Response, Timeout  # noqa: E402
 
 __all__ = [
-    "ApiKey",
     "AsyncClient",
     "EventReply",
     "InvalidURL",
@@ -36,6 +35,7 @@ __all__ = [
     "join_url",
     "secrets_hidden",
     "shared_client",
+    "shown_headers",
 ]
 
 _MAX_EVENT_BYTES = 64 * 1024 * 1024
@@ -50,46 +50,12 @@ _MIN_SECRET_CHARS = 6
 _SECRET_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key", "proxy-authorization", "cookie")
 
 
-class ApiKey:
-    """A key that shows itself only when asked.
-
-    Args:
-        value: The key; white space around it is dropped, as files and shells tend to add some.
-        name: Where it came from, for the error.
-
-    Raises:
-        ConfigurationError: It cannot be sent in a header.
-    """
-
-    __slots__ = ("_value", "name")
-
-    def __init__(self, value: str, name: str = "api_key") -> None:
-        self.name = name
-        value = value.strip()
-        if not value or not value.isascii() or not value.isprintable():
-            raise ConfigurationError(f"{name} is empty or has characters that no API key has: copy the key again")
-        self._value = value
-
-    def reveal(self) -> str:
-        """The key itself, for a request header."""
-        return self._value
-
-    def hidden_in(self, text: str) -> str:
-        """``text`` with the key blacked out; providers quote it in errors."""
-        return text.replace(self._value, "***")
-
-    def __repr__(self) -> str:
-        return "ApiKey(***)"
-
-
 @dataclass(slots=True)
 class EventReply:
     """The reply to a request for an event stream."""
 
-    headers: dict[str, str]
+    head: ReplyHead
     events: AsyncIterator[ServerEvent]
-    hide: Callable[[str], str]
-    """Blacks out the secrets of the request in what an error quotes."""
     rest: Callable[[], str]
     """What came behind the last event and is none itself, if it looks like JSON: some break off with a bare error."""
 
@@ -201,28 +167,27 @@ async def event_reply(response: Response, *, key: ApiKey | None = None, model: s
     with _as_call_errors(url):
         try:
             hide = secrets_hidden(response.request.headers, key)
-            headers = {name: value for name, value in response.headers.items() if name != "set-cookie"}
-            media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-            if not response.is_success or media_type != "text/event-stream":
-                raise refusal(
-                    response.status_code,
-                    headers,
-                    hide(await _first_part(response)),
-                    url,
-                    media_type=media_type,
-                    model=model,
-                    key_name=key.name if key else None,
-                )
+            headers = shown_headers(response.headers, hide)
+            if not response.is_success or media_type_of(headers) != EVENT_STREAM:
+                body = hide(await _first_part(response))
+                key_name = key.name if key else None
+                raise refusal(response.status_code, headers, body, url, model=model, key_name=key_name)
             reader = EventReader(_MAX_EVENT_BYTES)
             async with aclosing(_events(response, reader)) as events:
-                yield EventReply(headers, events, hide, reader.rest)
+                yield EventReply(ReplyHead(url, headers, hide), events, reader.rest)
         finally:
             await response.aclose()
 
 
+def shown_headers(headers: Mapping[str, str], hide: Callable[[str], str]) -> dict[str, str]:
+    """The headers of a reply as they may be shown, with lower-case names."""
+    return {name.lower(): hide(value) for name, value in headers.items() if name.lower() != "set-cookie"}
+
+
 def secrets_hidden(request_headers: Mapping[str, str], key: ApiKey | None = None) -> Callable[[str], str]:
     """A function that blacks out the credentials of a request in a text; providers quote them in errors."""
-    sent = {request_headers.get(name, "").rpartition(" ")[2] for name in _SECRET_HEADERS}
+    given = {name.lower(): value for name, value in request_headers.items()}
+    sent = {given.get(name, "").rpartition(" ")[2] for name in _SECRET_HEADERS}
     if key is not None:
         sent.add(key.reveal())
     # The longest first: one may be a part of another.

@@ -12,6 +12,7 @@ import msgspec
 from interlock.errors import APICallError, is_retryable_status
 from interlock.models.context_overflow import speaks_of_overflow
 
+EVENT_STREAM = "text/event-stream"
 MAX_BODY_CHARS = 10_000
 
 _TRANSIENT_CODES = ("overload", "rate_limit", "server_error", "internal", "unavailable", "timeout", "api_error")
@@ -27,7 +28,6 @@ def refusal(
     body: str,
     url: str,
     *,
-    media_type: str = "application/json",
     model: str = "",
     key_name: str | None = None,
 ) -> APICallError:
@@ -38,12 +38,11 @@ def refusal(
         headers: Reply headers, lower-case keys.
         body: Reply body, without secrets.
         url: Where the request went, without secrets.
-        media_type: Content type of the reply.
         model: ``provider/model`` that was called.
         key_name: Where the key came from; ``None`` if none was sent.
     """
-    data = _json(body)
-    details = _details(data)
+    media_type = media_type_of(headers)
+    details = _details(_json(body))
     is_success = 200 <= status_code < 300
     if is_success and not details.is_error:
         message = f"{url} answered with {media_type or 'no content type'} instead of an event stream: check base_url"
@@ -99,34 +98,9 @@ def error_in_stream(body: str, headers: Mapping[str, str], url: str) -> APICallE
     )
 
 
-def broken_off(headers: Mapping[str, str], url: str) -> APICallError:
-    """The error for a reply that ended without having said that it is complete."""
-    return APICallError(
-        f"the answer of {url} ended in the middle",
-        is_retryable=True,
-        url=url,
-        response_headers=headers,
-        code="truncated_stream",
-    )
-
-
-def unreadable_event(data: str, problem: Exception, headers: Mapping[str, str], url: str) -> APICallError:
-    """The error for an event that is none of the protocol.
-
-    Args:
-        data: The event's data, without secrets.
-        problem: What is wrong with it.
-        headers: Reply headers.
-        url: Where the request went, without secrets.
-    """
-    return APICallError(
-        f"{url} sent an event that cannot be read: {problem}",
-        is_retryable=True,
-        url=url,
-        response_headers=headers,
-        response_body=data[:MAX_BODY_CHARS],
-        code="malformed_stream",
-    )
+def media_type_of(headers: Mapping[str, str]) -> str:
+    """What kind of body a reply has; empty if it does not say."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -242,10 +216,8 @@ def _advice(
             if "model" in said:
                 return f"check that {model!r} is the name of a model there" if model else ""
             return "check base_url" if "url" in said or not details.is_error else ""
-        case 413:
-            return "send fewer or smaller files"
         case 429:
-            return ""
+            return "check plan and billing of the account" if details.code in _HOPELESS_CODES else ""
     if speaks_of_overflow(f"{details.code} {details.message} {body}"):
         return "the prompt does not fit into the model: leave out old messages or long tool results"
-    return ""
+    return "send fewer or smaller files" if status_code == 413 else ""

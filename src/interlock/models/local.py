@@ -14,10 +14,10 @@ import msgspec
 from interlock.chunks import Chunk
 from interlock.errors import ConfigurationError
 from interlock.models.base import ModelRequest, ModelSettings
-from interlock.models.dialects import SELF_HOSTED
 from interlock.models.local_server import require_local_runtime, shared_server
 from interlock.models.local_weights import SMOLLM2, Weights
 from interlock.models.network import require_model_requests
+from interlock.models.openai.dialects import SELF_HOSTED
 from interlock.models.toolless import ToollessModel
 
 LOCAL_MODELS: dict[str, Weights] = {"smollm2": SMOLLM2}
@@ -59,7 +59,7 @@ class LocalModel:
             ModelError: ``tool_choice`` names a tool that the request has not.
             ConfigurationError: ``INTERLOCK_LOCAL_THREADS`` is no number.
         """
-        from interlock.models.openai_chat import OpenAIChatModel
+        from interlock.models.openai.chat import OpenAIChatModel
 
         require_model_requests(f"local/{self.model_id}")
         server = await asyncio.to_thread(shared_server, self._weights, self.model_id)

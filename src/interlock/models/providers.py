@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.models.dialects import (
+from interlock.models.openai.dialects import (
     COMPATIBLE,
     DEEPSEEK,
     MISTRAL,

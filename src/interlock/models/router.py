@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from interlock.errors import ConfigurationError
+from interlock.models.api_key import ApiKey
 from interlock.models.base import GenerateModel, LanguageModel
 from interlock.models.lift import as_streaming
 from interlock.models.network import is_loopback
@@ -45,7 +46,7 @@ def resolve_model(
 
         return LocalModel(model_id)
     if provider == ANYLLM:
-        from interlock.models.anyllm import AnyLLMModel
+        from interlock.models import AnyLLMModel
 
         return AnyLLMModel(model_id, api_key=api_key, api_base=base_url, headers=headers)
     entry = PROVIDERS[provider]
@@ -56,9 +57,6 @@ def resolve_model(
     # A server on this machine is a stand-in for the provider, or a proxy that holds the key itself.
     if not key and entry.key_variable is not None and not is_loopback(address):
         raise ConfigurationError(f"{name!r} needs an API key: set the environment variable {entry.key_variable}")
-
-    from interlock.models.http import ApiKey
-
     return WIRES[entry.wire](
         Connection(
             model_id=model_id,

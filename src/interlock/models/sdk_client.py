@@ -8,7 +8,15 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from interlock.errors import APICallError, ConfigurationError
-from interlock.models.http import EventReply, Response, bare_url, event_reply, secrets_hidden
+from interlock.models.http import (
+    AsyncClient,
+    EventReply,
+    Response,
+    bare_url,
+    event_reply,
+    secrets_hidden,
+    shown_headers,
+)
 from interlock.models.http_errors import MAX_BODY_CHARS, refusal
 
 
@@ -29,6 +37,23 @@ class SdkClient(Protocol):
         ...
 
 
+def told_apart(client: AsyncClient | Any | None, *own_of_sdk: Any) -> tuple[AsyncClient | None, Any | None]:
+    """A given client as one that sends requests as they are, or as an SDK's.
+
+    Args:
+        client: As the caller gave it.
+        own_of_sdk: What an SDK's client has of its own, and so must not be given beside one.
+
+    Raises:
+        ConfigurationError: It is an SDK's client, and something of that is given.
+    """
+    if client is None or isinstance(client, AsyncClient):
+        return client, None
+    if any(given is not None for given in own_of_sdk):
+        raise ConfigurationError("the SDK's client has a key and an address of its own: give them to it")
+    return None, client
+
+
 def require_async(client: SdkClient) -> None:
     """Refuse what cannot send a request for us.
 
@@ -44,16 +69,16 @@ def require_async(client: SdkClient) -> None:
 
 @asynccontextmanager
 async def sdk_event_stream(
-    client: SdkClient, path: str, body: Mapping[str, Any], *, headers: Mapping[str, str], model: str = ""
+    client: SdkClient, path: str, model: str, body: Mapping[str, Any], headers: Mapping[str, str]
 ) -> AsyncIterator[EventReply]:
     """Let ``client`` send ``body`` and read the events of the reply; leaving the context closes the connection.
 
     Args:
         client: Sends the request, as often as it is set up to try.
         path: Below the client's address, such as ``/responses``.
+        model: ``provider/model``, for errors.
         body: The request.
         headers: Sent beside the client's own.
-        model: ``provider/model``, for errors.
 
     Raises:
         APICallError: As ``event_stream`` raises it.
@@ -64,7 +89,11 @@ async def sdk_event_stream(
         response = await client.post(path, cast_to=Response, body=body, options=options, stream=True)
     except Exception as error:
         # Which errors an SDK has is known only where it is installed; those of other kinds pass.
-        failure = _as_call_error(error, bare_url(f"{str(client.base_url).rstrip('/')}{path}"), model)
+        refused = getattr(error, "response", None)
+        if refused is not None:
+            # The SDK's own error may quote the key, and would be shown with a traceback.
+            raise _refusal(refused, model) from None
+        failure = _lost_call(error, bare_url(f"{str(client.base_url).rstrip('/')}{path}"))
         if failure is None:
             raise
         raise failure from error
@@ -72,17 +101,20 @@ async def sdk_event_stream(
         yield reply
 
 
-def _as_call_error(error: Exception, url: str, model: str) -> APICallError | None:
+def _refusal(response: Any, model: str) -> APICallError:
+    hide = secrets_hidden(response.request.headers)
+    return refusal(
+        response.status_code,
+        shown_headers(response.headers, hide),
+        hide(response.text[:MAX_BODY_CHARS]),
+        bare_url(str(response.request.url)),
+        model=model,
+        key_name="the SDK's client",
+    )
+
+
+def _lost_call(error: Exception, url: str) -> APICallError | None:
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    response = getattr(error, "response", None)
-    if response is not None:
-        hide = secrets_hidden(response.request.headers)
-        headers = {name: value for name, value in response.headers.items() if name != "set-cookie"}
-        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        body = hide(response.text[:MAX_BODY_CHARS])
-        return refusal(
-            response.status_code, headers, body, url, media_type=media_type, model=model, key_name="the SDK's client"
-        )
     if "APITimeoutError" in kinds:
         return APICallError(f"no answer from {url} in time", url=url, code="timeout")
     if "APIConnectionError" in kinds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from interlock.chunks import (
@@ -25,11 +26,15 @@ class Spans:
     """Opens a span at its first piece and closes it when another kind of content comes.
 
     Each method appends the chunks it makes to ``out``.
+
+    Args:
+        sealed: Asked for the provider metadata of a reasoning that ends.
     """
 
-    __slots__ = ("_id", "_kind", "_opened")
+    __slots__ = ("_id", "_kind", "_opened", "_sealed")
 
-    def __init__(self) -> None:
+    def __init__(self, sealed: Callable[[], dict[str, Any] | None] = lambda: None) -> None:
+        self._sealed = sealed
         self._kind: str | None = None
         self._id = ""
         self._opened = 0
@@ -56,6 +61,7 @@ class Spans:
     def close(self, out: list[Chunk], metadata: dict[str, Any] | None = None) -> None:
         """Close the open span, if there is one."""
         if self._kind == "reasoning":
+            metadata = metadata or self._sealed()
             out.append(ReasoningEnd(payload=ReasoningEndPayload(id=self._id, provider_metadata=metadata)))
         elif self._kind is not None:
             out.append(TextEnd(payload=TextEndPayload(id=self._id, provider_metadata=metadata)))

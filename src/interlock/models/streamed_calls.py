@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -33,17 +33,24 @@ def parsed_args(text: Any) -> Any:
         return text
 
 
+def earlier_calls(prompt: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The calls in a prompt, whose ids a new call must not take."""
+    for message in prompt:
+        if message["role"] == "assistant":
+            yield from (part for part in message["content"] if part["type"] == "tool-call")
+
+
 class CallIds:
     """Hands out an id for each call of a reply: the provider's, unless it is empty or taken.
 
     Args:
-        taken: Ids of earlier calls in the prompt.
+        prompt: What the reply answers; it has earlier calls.
     """
 
     __slots__ = ("_taken",)
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
+    def __init__(self, prompt: Sequence[dict[str, Any]] = ()) -> None:
+        self._taken = {call["toolCallId"] for call in earlier_calls(prompt)}
 
     def unique(self, provider_id: str | None) -> str:
         """``provider_id``, or a new id."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from interlock.models.base import LanguageModel
-from interlock.models.dialects import Dialect
+from interlock.models.openai.dialects import Dialect
 
 if TYPE_CHECKING:
-    from interlock.models.azure import Azure
-    from interlock.models.http import ApiKey
+    from interlock.models.api_key import ApiKey
+    from interlock.models.openai.azure import Azure
 
 
 class Connection(msgspec.Struct, kw_only=True):
@@ -28,7 +28,7 @@ class Connection(msgspec.Struct, kw_only=True):
 
 
 def _chat(to: Connection) -> LanguageModel:
-    from interlock.models.openai_chat import OpenAIChatModel
+    from interlock.models import OpenAIChatModel
 
     return OpenAIChatModel(
         to.model_id,
@@ -41,13 +41,13 @@ def _chat(to: Connection) -> LanguageModel:
 
 
 def _anthropic(to: Connection) -> LanguageModel:
-    from interlock.models.anthropic import AnthropicModel
+    from interlock.models import AnthropicModel
 
     return AnthropicModel(to.model_id, api_key=to.key, base_url=to.address, provider=to.provider, headers=to.headers)
 
 
 def _azure_chat(to: Connection) -> LanguageModel:
-    from interlock.models.openai_chat import OpenAIChatModel
+    from interlock.models import OpenAIChatModel
 
     return OpenAIChatModel(
         to.model_id,
@@ -60,7 +60,7 @@ def _azure_chat(to: Connection) -> LanguageModel:
 
 
 def _responses(to: Connection) -> LanguageModel:
-    from interlock.models.openai_responses import OpenAIResponsesModel
+    from interlock.models import OpenAIResponsesModel
 
     return OpenAIResponsesModel(
         to.model_id, api_key=to.key, base_url=to.address, provider=to.provider, headers=to.headers
@@ -68,7 +68,7 @@ def _responses(to: Connection) -> LanguageModel:
 
 
 def _azure(to: Connection) -> LanguageModel:
-    from interlock.models.openai_responses import OpenAIResponsesModel
+    from interlock.models import OpenAIResponsesModel
 
     return OpenAIResponsesModel(
         to.model_id, api_key=to.key, azure=_azure_resource(to), provider=to.provider, headers=to.headers
@@ -76,13 +76,13 @@ def _azure(to: Connection) -> LanguageModel:
 
 
 def _azure_resource(to: Connection) -> Azure:
-    from interlock.models.azure import Azure
+    from interlock.models.openai.azure import Azure
 
     return Azure(endpoint=to.address, api_version=os.environ.get("OPENAI_API_VERSION") or None)
 
 
 def _google(to: Connection) -> LanguageModel:
-    from interlock.models.google import GoogleModel
+    from interlock.models import GoogleModel
 
     return GoogleModel(to.model_id, api_key=to.key, base_url=to.address, provider=to.provider, headers=to.headers)
 

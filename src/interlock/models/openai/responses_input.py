@@ -9,16 +9,18 @@ import msgspec
 
 from interlock.errors import ModelError
 from interlock.models.base import Prompt
-from interlock.models.openai_protocol import (
+from interlock.models.openai.protocol import to_arguments, with_cache_marker
+from interlock.models.openai.server_tools import SERVER_TOOLS, to_server_item
+from interlock.models.prompt_parts import (
     bare_data,
+    base64_of,
     data_uri,
+    image_type,
     is_address,
     options_of,
     output_parts,
     text_of_file,
-    to_arguments,
 )
-from interlock.models.openai_server_tools import SERVER_TOOLS, to_server_item
 
 Item = dict[str, Any]
 
@@ -50,10 +52,11 @@ class ResponsesInput:
             content = message["content"]
             match message["role"]:
                 case "system":
-                    yield {"role": "system", "content": content}
+                    yield {"role": "system", "content": self._to_system(content, options_of(message, self._provider))}
                 case "user":
                     parts = [part for part in map(self._to_content, content) if part is not None]
                     if parts:
+                        with_cache_marker(parts[-1], options_of(message, self._provider))
                         yield {"role": "user", "content": parts}
                 case "assistant":
                     yield from self._paired(self._drafts(content))
@@ -63,6 +66,11 @@ class ResponsesInput:
                         yield {"type": "function_call_output", "call_id": part["toolCallId"], "output": output}
                 case role:
                     raise ModelError(f"a prompt message has the role {role!r}; it is system, user, assistant or tool")
+
+    @staticmethod
+    def _to_system(text: str, options: dict[str, Any]) -> str | list[Item]:
+        content = with_cache_marker({"type": "input_text", "text": text}, options)
+        return [content] if len(content) > 2 else text
 
     def _to_content(self, part: dict[str, Any]) -> Item | None:
         """A part of a user's message."""
@@ -74,10 +82,7 @@ class ResponsesInput:
             content = self._to_file(part)
         else:
             raise ModelError(f"a user message has a part of type {part['type']!r}, which Responses cannot carry")
-        marker = options_of(part, self._provider).get("promptCacheBreakpoint")
-        if marker:
-            content["prompt_cache_breakpoint"] = {"mode": "explicit"} if marker is True else marker
-        return content
+        return with_cache_marker(content, options_of(part, self._provider))
 
     def _to_file(self, part: dict[str, Any]) -> Item:
         media_type, data = part["mediaType"], bare_data(part)
@@ -87,7 +92,8 @@ class ResponsesInput:
             image: Item = {"type": "input_image", "detail": detail}
             if is_id:
                 return {**image, "file_id": data}
-            return {**image, "image_url": data if is_address(data) else data_uri(_exact(media_type), data)}
+            address = data if is_address(data) else data_uri(image_type(media_type, data), base64_of(part))
+            return {**image, "image_url": address}
         if is_id:
             return {"type": "input_file", "file_id": data}
         if is_address(data):
@@ -97,7 +103,7 @@ class ResponsesInput:
         if media_type.startswith(_UNREADABLE):
             raise ModelError(f"Responses takes no file of type {media_type!r}: it takes images, documents and text")
         name = part.get("filename") or ("file.pdf" if media_type == "application/pdf" else "file")
-        return {"type": "input_file", "filename": name, "file_data": data_uri(media_type, data)}
+        return {"type": "input_file", "filename": name, "file_data": data_uri(media_type, base64_of(part))}
 
     def _to_output(self, output: dict[str, Any]) -> str | list[Item]:
         parts = list(output_parts(output))
@@ -236,7 +242,3 @@ def _to_said(text: str, own: dict[str, Any]) -> Item:
     if own.get("refusal"):
         return {"type": "refusal", "refusal": text}
     return {"type": "output_text", "text": text, "annotations": []}
-
-
-def _exact(media_type: str) -> str:
-    return "image/jpeg" if media_type == "image/*" else media_type

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from interlock.models.prompt_parts import options_of
+
 NAMESPACE = "anthropic"
 """Of provider options and metadata, also where another server speaks this protocol."""
 
@@ -14,10 +16,10 @@ _VERBATIM = frozenset({"schema", "input_schema", "input_examples", "properties"}
 """Fields whose values have keys of the user's own."""
 
 
-def options_of(holder: Mapping[str, Any]) -> dict[str, Any]:
+def own_options(holder: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a prompt message or of a part of one, with the API's spelling of the keys."""
-    given = (holder.get("providerOptions") or {}).get(NAMESPACE)
-    return snake_keys(given) if isinstance(given, dict) else {}
+    options: dict[str, Any] = snake_keys(options_of(holder, NAMESPACE))
+    return options
 
 
 def snake_keys(value: Any) -> Any:

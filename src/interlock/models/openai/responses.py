@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from interlock.chunks import Chunk, GenericChunk
-from interlock.models.azure import Azure
+from interlock.chunks import Chunk
+from interlock.models.api_key import ApiKey
 from interlock.models.base import ModelRequest
-from interlock.models.http import ApiKey, AsyncClient
-from interlock.models.openai_endpoint import OpenAIEndpoint
-from interlock.models.openai_responses_wire import FromOpenAIResponses, to_openai_responses
+from interlock.models.endpoint import WireCall
+from interlock.models.http import AsyncClient
+from interlock.models.openai.azure import Azure
+from interlock.models.openai.endpoint import openai_endpoint
+from interlock.models.openai.responses_reply import FromOpenAIResponses
+from interlock.models.openai.responses_request import to_openai_responses
 from interlock.models.sdk_client import SdkClient
 
 
@@ -56,7 +60,7 @@ class OpenAIResponsesModel:
     ) -> None:
         self.model_id = model_id
         self.provider = provider or ("openai" if azure is None else "azure")
-        self._endpoint = OpenAIEndpoint(
+        self._endpoint = openai_endpoint(
             "responses",
             f"{self.provider}/{model_id}",
             api_key=api_key,
@@ -68,26 +72,22 @@ class OpenAIResponsesModel:
             read_timeout_s=read_timeout_s,
         )
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Call the model (runtime-spec section 5).
 
         Raises:
             APICallError: The call failed, or the answer broke off.
             ModelError: The prompt holds something that this protocol cannot carry.
         """
+        return self._endpoint.stream(request, self._call)
+
+    def _call(self, request: ModelRequest) -> WireCall:
         warnings: list[dict[str, Any]] = []
-        body = to_openai_responses(request, self.model_id, self.provider, warnings)
-        async with self._endpoint.call(body, request) as reply:
-            yield GenericChunk(type="stream-start", payload={"warnings": warnings, "request": {"body": body}})
-            reader = FromOpenAIResponses(reply.headers, request, self.provider, self._endpoint.url, reply.hide)
-            async for event in reply.events:
-                for chunk in reader.read(event.event, event.data):
-                    yield chunk
-                if reader.is_done:
-                    await reply.drain()
-                    break
-            for chunk in reader.end():
-                yield chunk
+        return WireCall(
+            body=to_openai_responses(request, self.model_id, self.provider, warnings),
+            read=partial(FromOpenAIResponses, request=request, provider=self.provider),
+            warnings=warnings,
+        )
 
     def __repr__(self) -> str:
         return f"OpenAIResponsesModel({self.model_id!r}, provider={self.provider!r}, url={self._endpoint.url!r})"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from interlock.chunks import Chunk, Source, SourcePayload
-from interlock.models.google_tools import FromGoogleTools
+from interlock.models.google.tools import FromGoogleTools
 
 GOOGLE_SEARCH = "google_search"
 URL_CONTEXT = "url_context"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.chunks import ToolResult, ToolResultPayload
-from interlock.models.anthropic_options import NAMESPACE, options_of
+from interlock.models.anthropic.options import NAMESPACE, own_options
 
 SERVER_TOOL = "server_tool_use"
 MCP_TOOL = "mcp_tool_use"
@@ -27,7 +27,7 @@ def is_own_call(part: dict[str, Any]) -> bool:
 
 def to_server_call(part: dict[str, Any]) -> dict[str, Any]:
     """The block of a call in a prompt."""
-    options = options_of(part)
+    options = own_options(part)
     call = {"id": part["toolCallId"], "name": part["toolName"], "input": part["input"]}
     if "server_name" in options:
         return {"type": MCP_TOOL, "server_name": options["server_name"], **call}
@@ -50,7 +50,7 @@ def to_server_result(part: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         return {"type": _MCP_RESULT, **block, "is_error": True, "content": str(value)}, True
     kind = _RESULT_TYPES.get(name) or f"{name}_tool_result"
     if is_kept and (isinstance(value, list) or (isinstance(value, dict) and "type" in value)):
-        options = options_of(part)
+        options = own_options(part)
         caller = {"caller": options["caller"]} if "caller" in options else {}
         return {"type": kind, **block, "content": value, **caller}, True
     return {"type": kind, **block, "content": {"type": f"{kind}_error", "error_code": "unavailable"}}, False

@@ -41,11 +41,12 @@ from interlock.chunks import (
     ToolInputStart,
     ToolInputStartPayload,
 )
-from interlock.models.anthropic_files import CitedDocument
-from interlock.models.anthropic_options import NAMESPACE
-from interlock.models.anthropic_server_tools import MCP_TOOL, SERVER_TOOL, from_server_call, from_server_result
+from interlock.models.anthropic.files import CitedDocument
+from interlock.models.anthropic.options import NAMESPACE
+from interlock.models.anthropic.server_tools import MCP_TOOL, SERVER_TOOL, from_server_call, from_server_result
 from interlock.models.base import Prompt
-from interlock.models.streamed_calls import CallIds, parsed_args
+from interlock.models.prompt_parts import json_text
+from interlock.models.streamed_calls import CallIds, earlier_calls, parsed_args
 
 _WEB_CITATION = "web_search_result_location"
 
@@ -84,11 +85,10 @@ class Blocks:
     """
 
     def __init__(self, prompt: Prompt, documents: Sequence[CitedDocument], json_tool: str | None) -> None:
-        calls = list(_calls(prompt))
         self.has_calls = False
         """Whether the answer calls tools of the caller's."""
-        self._ids = CallIds(part["toolCallId"] for part in calls)
-        self._names = {part["toolCallId"]: part["toolName"] for part in calls}
+        self._ids = CallIds(prompt)
+        self._names = {call["toolCallId"]: call["toolName"] for call in earlier_calls(prompt)}
         self._cite = _Citations(documents)
         self._json_tool = json_tool
 
@@ -177,7 +177,7 @@ class _JsonAnswer:
 
     def close(self, out: list[Chunk]) -> None:
         if self._input is not None:
-            text = msgspec.json.encode(self._input).decode()
+            text = json_text(self._input)
             out.append(TextDelta(payload=TextDeltaPayload(id=self.id, text=text)))
         out.append(TextEnd(payload=TextEndPayload(id=self.id)))
 
@@ -301,9 +301,3 @@ class _Citations:
             mime_type=cited.media_type,
             filename=cited.filename,
         )
-
-
-def _calls(prompt: Prompt) -> Iterator[dict[str, Any]]:
-    for message in prompt:
-        if message["role"] == "assistant":
-            yield from (part for part in message["content"] if part["type"] == "tool-call")

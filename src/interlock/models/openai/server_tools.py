@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import msgspec
-
+from interlock.models.prompt_parts import json_text
 from interlock.models.streamed_calls import parsed_args
 
 Item = dict[str, Any]
@@ -126,4 +125,4 @@ def to_server_item(part: dict[str, Any], output: dict[str, Any] | None, own: dic
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else json_text(value)

@@ -1,12 +1,11 @@
-"""The Responses protocol: what is sent (``to_openai_responses``) beside what is read (``FromOpenAIResponses``).
+"""What a Responses server answers; what is sent to it is written in ``responses_request``.
 
-No input or output happens here. The items of both are in modules of their own: those of a prompt in
-``openai_responses_input``, those of a reply in ``openai_responses_outputs``.
+The items of an answer are in a module of their own: ``responses_outputs``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -21,26 +20,11 @@ from interlock.chunks import (
     Finish,
     FinishPayload,
     GenericChunk,
-    ResponseMetadata,
-    ResponseMetadataPayload,
     StepOutcome,
     StepOutput,
 )
-from interlock.errors import APICallError
-from interlock.models.base import ModelRequest, ToolChoice, ToolSpec
-from interlock.models.http_errors import MAX_BODY_CHARS, error_in_stream
-from interlock.models.openai_protocol import (
-    CLIENT_SETTINGS,
-    REASONING_MODELS,
-    SAMPLING,
-    earlier_call_ids,
-    is_reasoning,
-    moment,
-    own_options,
-    unsupported,
-)
-from interlock.models.openai_responses_input import ResponsesInput
-from interlock.models.openai_responses_outputs import (
+from interlock.models.base import ModelRequest
+from interlock.models.openai.responses_outputs import (
     OUTPUTS,
     CallOutput,
     MessageOutput,
@@ -49,97 +33,12 @@ from interlock.models.openai_responses_outputs import (
     ReasoningOutput,
     ReplyBooks,
 )
-from interlock.models.openai_server_tools import INCLUDED
+from interlock.models.prompt_parts import json_text
+from interlock.models.reply import ReplyHead, moment
 from interlock.models.streamed_calls import CallIds
-from interlock.models.strict_schema import response_schema
 from interlock.usage import Usage
 
-_SETTINGS = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}
-_OPTION_NAMES = {"textVerbosity": "verbosity"}
 _LENGTH_REASONS = frozenset({"max_output_tokens", "max_tokens"})
-
-
-def to_openai_responses(
-    request: ModelRequest, model_id: str, provider: str, warnings: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """The request body; what the API does not offer is left out and named in ``warnings``.
-
-    ``provider_options`` go into the body under their names in snake_case. ``reasoningEffort``, ``reasoningSummary``,
-    ``textVerbosity``, ``strictJsonSchema`` and ``logprobs`` (``True``, or how many alternatives) go where the API has
-    them; ``tools`` and ``include`` are added to what the call has anyway.
-    """
-    options = own_options(request, provider, _OPTION_NAMES)
-    is_strict = options.pop("strict_json_schema", None)
-    reasoning = _taken(options, reasoning_effort="effort", reasoning_summary="summary")
-    reasoning = {**(options.pop("reasoning", None) or {}), **reasoning}
-    text = {**(options.pop("text", None) or {}), **_taken(options, verbosity="verbosity")}
-    reasons = is_reasoning(model_id, REASONING_MODELS, reasoning.get("effort"))
-    items = ResponsesInput(provider, warnings, is_stored=options.get("store") is not False).items(request.prompt)
-    body: dict[str, Any] = {"model": model_id, "input": list(items), "stream": True}
-    _to_settings(body, request, reasons, warnings)
-    tools = [*map(_to_tool, request.tools), *(options.pop("tools", None) or ())]
-    if tools:
-        body["tools"] = tools
-        if request.tool_choice is not None:
-            body["tool_choice"] = _to_tool_choice(request.tool_choice)
-    if request.response_format is not None:
-        text["format"] = _to_format(request.response_format, is_strict)
-    if reasoning:
-        body["reasoning"] = reasoning
-    if text:
-        body["text"] = text
-    include = _to_include(body, options, tools, reasons=reasons)
-    if include:
-        body["include"] = include
-    return {**body, **options, "stream": True}
-
-
-def _to_settings(body: dict[str, Any], request: ModelRequest, reasons: bool, warnings: list[dict[str, Any]]) -> None:
-    for name, value in request.settings.items():
-        if value is None or name in CLIENT_SETTINGS:
-            continue
-        if name not in _SETTINGS:
-            warnings.append(unsupported(name, "the Responses API has no such setting"))
-        elif reasons and name in SAMPLING:
-            warnings.append(unsupported(name, f"{body['model']} is a reasoning model and chooses it itself"))
-        else:
-            body[_SETTINGS[name]] = value
-
-
-def _to_tool(tool: ToolSpec) -> dict[str, Any]:
-    # Without the word the API would take the schema for a strict one.
-    described = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema, "strict": False}
-    return {"type": "function", **described}
-
-
-def _to_tool_choice(choice: ToolChoice) -> Any:
-    return choice if isinstance(choice, str) else {"type": "function", "name": choice["toolName"]}
-
-
-def _to_format(wanted: dict[str, Any], is_strict: bool | None) -> dict[str, Any]:
-    if wanted.get("schema") is None:
-        return {"type": "json_object"}
-    return {"type": "json_schema", **response_schema(wanted, is_strict)}
-
-
-def _to_include(
-    body: dict[str, Any], options: dict[str, Any], tools: list[dict[str, Any]], *, reasons: bool
-) -> list[str]:
-    """What the API leaves out unless asked: its tools' results, and reasoning in a form that can be given back."""
-    wanted: list[str] = list(options.pop("include", None) or ())
-    logprobs = options.pop("logprobs", None)
-    if logprobs:
-        body["top_logprobs"] = 20 if logprobs is True else logprobs
-        wanted.append("message.output_text.logprobs")
-    wanted += [INCLUDED[tool["type"]] for tool in tools if tool.get("type") in INCLUDED]
-    if reasons:
-        wanted.append("reasoning.encrypted_content")
-    return list(dict.fromkeys(wanted))
-
-
-def _taken(options: dict[str, Any], **names: str) -> dict[str, Any]:
-    """The options of these names, taken out and renamed."""
-    return {name: options.pop(given) for given, name in names.items() if given in options}
 
 
 class _InputDetails(msgspec.Struct):
@@ -193,29 +92,18 @@ class FromOpenAIResponses:
     """Reads the events of one reply into chunks.
 
     Args:
-        headers: Reply headers.
+        head: What is known of the reply.
         request: What was asked for.
         provider: Namespace of provider metadata.
-        url: For errors.
-        hide: Blacks out secrets in what an error quotes.
     """
 
-    def __init__(
-        self,
-        headers: Mapping[str, str],
-        request: ModelRequest,
-        provider: str,
-        url: str,
-        hide: Callable[[str], str],
-    ) -> None:
+    def __init__(self, head: ReplyHead, request: ModelRequest, provider: str) -> None:
         self.is_done = False
         """Whether the response is over."""
-        self._headers = headers
+        self._head = head
         self._provider = provider
-        self._url = url
-        self._hide = hide
         self._has_raw = request.include_raw_chunks
-        self._books = ReplyBooks(provider=provider, ids=CallIds(earlier_call_ids(request.prompt)))
+        self._books = ReplyBooks(provider=provider, ids=CallIds(request.prompt))
         self._outputs: dict[int, Output] = {}
         self._response = _Response()
         self._has_metadata = False
@@ -233,7 +121,7 @@ class FromOpenAIResponses:
         try:
             event = _decoder.decode(data)
         except (msgspec.MsgspecError, UnicodeError) as problem:
-            raise self._malformed(data, problem) from problem
+            raise self._head.unreadable(data, problem) from problem
         if self._has_raw:
             out.append(GenericChunk(type="raw", payload=msgspec.json.decode(data)))
         read = _READERS.get(event.type)
@@ -242,27 +130,24 @@ class FromOpenAIResponses:
                 read(self, event, out)
             except (AttributeError, KeyError, TypeError) as problem:
                 # Items have no types here: a server may put anything into them.
-                raise self._malformed(data, repr(problem)) from problem
+                raise self._head.unreadable(data, repr(problem)) from problem
         elif event.type == "error" or kind == "error" or event.error:
-            raise error_in_stream(self._hide(data), self._headers, self._url)
+            raise self._head.failure(data)
         elif not event.type:
-            raise self._malformed(data, "it is no event of the Responses API", is_retryable=False)
+            raise self._head.unreadable(data, "it is no event of the Responses API", is_retryable=False)
         return out
 
-    def end(self) -> list[Chunk]:
+    def end(self, rest: str = "") -> list[Chunk]:
         """The chunks that close the reply.
+
+        Args:
+            rest: As for ``ReplyHead.broken_off``.
 
         Raises:
             APICallError: The stream ended before the response did.
         """
         if not self.is_done:
-            raise APICallError(
-                f"the answer of {self._url} ended in the middle",
-                is_retryable=True,
-                url=self._url,
-                response_headers=self._headers,
-                code="truncated_stream",
-            )
+            raise self._head.broken_off(rest)
         out: list[Chunk] = []
         for output in self._outputs.values():
             output.close(out)
@@ -283,13 +168,7 @@ class FromOpenAIResponses:
         if response is None or self._has_metadata:
             return
         self._has_metadata = True
-        payload = ResponseMetadataPayload(
-            id=response.id or None,
-            model_id=response.model or None,
-            timestamp=moment(response.created_at),
-            headers=dict(self._headers),
-        )
-        out.append(ResponseMetadata(payload=payload))
+        out.append(self._head.metadata(response.id, response.model, moment(response.created_at)))
 
     def _read_added(self, event: _Event, out: list[Chunk]) -> None:
         self._begin(event.output_index, event.item or {}, out)
@@ -339,7 +218,7 @@ class FromOpenAIResponses:
         error = event.response.error if event.response is not None else None
         status = event.type.removeprefix("response.")
         body = {"error": error or {"message": f"the response was {status}", "code": f"response_{status}"}}
-        raise error_in_stream(self._hide(msgspec.json.encode(body).decode()), self._headers, self._url)
+        raise self._head.failure(json_text(body))
 
     def _begin(self, index: int, item: dict[str, Any], out: list[Chunk]) -> Output:
         output = self._outputs[index] = OUTPUTS.get(str(item.get("type")), OtherOutput)(item, self._books)
@@ -355,16 +234,6 @@ class FromOpenAIResponses:
         if raw is not None or self._response.status == "incomplete":
             return OTHER, raw or "incomplete"
         return (TOOL_CALLS if self._books.has_calls else STOP), self._response.status
-
-    def _malformed(self, data: str, problem: object, *, is_retryable: bool = True) -> APICallError:
-        return APICallError(
-            f"{self._url} sent an event that cannot be read: {problem}",
-            is_retryable=is_retryable,
-            url=self._url,
-            response_headers=self._headers,
-            response_body=self._hide(data)[:MAX_BODY_CHARS],
-            code="malformed_stream",
-        )
 
 
 _READERS: dict[str, Callable[[FromOpenAIResponses, _Event, list[Chunk]], None]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.models.openai_protocol import REASONING_MODELS
+from interlock.models.openai.protocol import REASONING_MODELS
 
 
 class Dialect(msgspec.Struct, kw_only=True, frozen=True):

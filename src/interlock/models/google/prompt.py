@@ -7,9 +7,8 @@ from typing import Any
 
 from interlock.errors import ModelError
 from interlock.models.base import Prompt
-from interlock.models.google_tools import is_own, to_tool_part
-from interlock.models.openai_protocol import bare_data, options_of, output_parts
-from interlock.models.streamed_calls import parsed_args
+from interlock.models.google.tools import is_own, to_tool_part
+from interlock.models.prompt_parts import bare_data, base64_of, call_args, image_type, options_of, output_parts
 
 FILES_URL = "https://generativelanguage.googleapis.com/v1beta/files/"
 """Where files are that were uploaded to the API before."""
@@ -76,7 +75,12 @@ class GooglePrompt:
                 raise ModelError(f"a prompt message has the role {role!r}; it is system, user, assistant or tool")
 
     def _say(self, role: str, parts: list[dict[str, Any]]) -> None:
-        if parts:
+        """Add a turn; what the model says in a row is one."""
+        if not parts:
+            return
+        if role == "model" and self.contents and self.contents[-1]["role"] == role:
+            self.contents[-1]["parts"] += parts
+        else:
             self.contents.append({"role": role, "parts": parts})
 
     def _options(self, part: dict[str, Any]) -> dict[str, Any]:
@@ -90,14 +94,15 @@ class GooglePrompt:
         return self._to_file(part)
 
     def _to_file(self, part: dict[str, Any]) -> dict[str, Any]:
-        media_type, data = part["mediaType"].replace("image/*", "image/jpeg"), bare_data(part)
+        data = bare_data(part)
+        media_type = image_type(part["mediaType"], data)
         options = self._options(part)
         details = {name: options[name] for name in _FILE_OPTIONS if name in options}
         if _FILE_ID.fullmatch(data):
             data = FILES_URL + data.removeprefix("files/")
         if data.startswith(("https://", "http://", "gs://")):
             return {"fileData": {"mimeType": media_type, "fileUri": data}, **details}
-        return {"inlineData": {"mimeType": media_type, "data": data}, **details}
+        return {"inlineData": {"mimeType": media_type, "data": base64_of(part)}, **details}
 
     def _to_model_parts(self, content: list[dict[str, Any]]) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
@@ -127,7 +132,7 @@ class GooglePrompt:
             case "file":
                 return self._to_file(part)
             case "tool-call" if not part.get("providerExecuted"):
-                call = {"id": part["toolCallId"], "name": part["toolName"], "args": _to_args(part["input"])}
+                call = {"id": part["toolCallId"], "name": part["toolName"], "args": call_args(part["input"])}
                 return {"functionCall": call}
             case "tool-call" | "tool-result" if is_own(self._options(part)):
                 return to_tool_part(part, self._options(part))
@@ -158,11 +163,3 @@ class GooglePrompt:
         if self._is_before_3:
             return [{"functionResponse": response}, *files]
         return [{"functionResponse": {**response, "parts": files}}]
-
-
-def _to_args(args: Any) -> dict[str, Any]:
-    """Arguments are an object, whatever another model made of them."""
-    parsed = parsed_args(args)
-    if isinstance(parsed, dict):
-        return parsed
-    return {"unparsed": args} if isinstance(args, str) else {"value": args}

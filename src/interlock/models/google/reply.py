@@ -1,18 +1,16 @@
-"""Gemini's ``streamGenerateContent``: what is sent (``to_google``) beside what is read (``FromGoogle``).
+"""What Gemini's ``streamGenerateContent`` answers; what is sent to it is written in ``request``.
 
-One file, so that a reader can compare the two directions. No input or output happens here.
+What it tells beside the answer is in modules of their own: ``tools`` and ``grounding``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from interlock._json import camel, parse_time
+from interlock._json import parse_time
 from interlock.chunks import (
     CONTENT_FILTER,
     ERROR,
@@ -29,8 +27,6 @@ from interlock.chunks import (
     GenericChunk,
     ReasoningFile,
     ReasoningFilePayload,
-    ResponseMetadata,
-    ResponseMetadataPayload,
     StepOutcome,
     StepOutput,
     ToolCall,
@@ -43,32 +39,14 @@ from interlock.chunks import (
     ToolInputStartPayload,
 )
 from interlock.errors import APICallError
-from interlock.models.base import ModelRequest, ToolChoice, ToolSpec
-from interlock.models.google_grounding import Grounding
-from interlock.models.google_prompt import GooglePrompt
-from interlock.models.google_schema import is_endless, to_gemini_schema
-from interlock.models.google_tools import FromGoogleTools
-from interlock.models.http_errors import broken_off, error_in_stream, unreadable_event
-from interlock.models.openai_protocol import CLIENT_SETTINGS, earlier_call_ids, unsupported
+from interlock.models.base import ModelRequest
+from interlock.models.google.grounding import Grounding
+from interlock.models.google.tools import FromGoogleTools
+from interlock.models.prompt_parts import json_text
+from interlock.models.reply import ReplyHead
 from interlock.models.spans import Spans
 from interlock.models.streamed_calls import CallIds
 from interlock.usage import Usage
-
-_SETTINGS = {
-    "temperature": "temperature",
-    "max_output_tokens": "maxOutputTokens",
-    "top_p": "topP",
-    "top_k": "topK",
-    "presence_penalty": "presencePenalty",
-    "frequency_penalty": "frequencyPenalty",
-    "stop_sequences": "stopSequences",
-    "seed": "seed",
-}
-_BODY_OPTIONS = ("safetySettings", "cachedContent", "labels", "serviceTier", "store")
-"""Provider options with a place of their own in the body; the rest are part of ``generationConfig``."""
-
-_CALLING_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-_VERSION = re.compile(r"gemini-(\d+)")
 
 _FINISH_REASONS = {
     "FINISH_REASON_UNSPECIFIED": UNKNOWN,
@@ -91,132 +69,6 @@ _FINISH_REASONS = {
 }
 _HOPELESS_REASONS = frozenset({"MISSING_THOUGHT_SIGNATURE"})
 """Failures that the same request would meet again."""
-
-
-def to_google(request: ModelRequest, model_id: str, provider: str, warnings: list[dict[str, Any]]) -> dict[str, Any]:
-    """The request body; what the API does not offer is left out and named in ``warnings``."""
-    given = (request.provider_options or {}).get(provider) or {}
-    options = {camel(name): value for name, value in given.items()}
-    is_before_3 = _is_before_3(model_id)
-    prompt = GooglePrompt(request.prompt, provider, is_before_3=is_before_3, warnings=warnings)
-    body: dict[str, Any] = {"contents": prompt.contents}
-    _to_tools(body, request, options, is_before_3, warnings)
-    config = _to_settings(request, warnings)
-    if request.response_format is not None:
-        told = _to_response_format(config, request.response_format, bool(request.tools) and is_before_3, warnings)
-        if told:
-            prompt.system.append(told)
-    if prompt.system:
-        _put_system(body, prompt.system, model_id)
-    for name in _BODY_OPTIONS:
-        if name in options:
-            body[name] = options.pop(name)
-    config |= options
-    if config:
-        body["generationConfig"] = config
-    return body
-
-
-def _is_before_3(model_id: str) -> bool:
-    """Whether the model lacks what came with Gemini 3; a name without a number is the newest Gemini's."""
-    version = _VERSION.search(model_id)
-    return int(version[1]) < 3 if version else "gemini-" not in model_id
-
-
-def _put_system(body: dict[str, Any], system: list[str], model_id: str) -> None:
-    parts = [{"text": text} for text in system]
-    if model_id.startswith("gemma-3"):
-        # These models refuse a system instruction.
-        body["contents"][0]["parts"][:0] = parts
-    else:
-        body["systemInstruction"] = {"parts": parts}
-
-
-def _to_tools(
-    body: dict[str, Any],
-    request: ModelRequest,
-    options: dict[str, Any],
-    is_before_3: bool,
-    warnings: list[dict[str, Any]],
-) -> None:
-    """Functions, Google's own tools, and how they may be called."""
-    own = [{camel(tool): {}} if isinstance(tool, str) else tool for tool in options.pop("tools", ())]
-    config: dict[str, Any] = dict(options.pop("toolConfig", {}))
-    tools = [*own]
-    if request.tools:
-        tools.append({"functionDeclarations": [_to_function(tool) for tool in request.tools]})
-        calling = {**_to_calling(request.tool_choice), **config.pop("functionCallingConfig", {})}
-        if calling.pop("streamFunctionCallArguments", None):
-            warnings.append(unsupported("streamFunctionCallArguments", "arguments are read in one piece"))
-        if calling:
-            config["functionCallingConfig"] = calling
-        if own and not is_before_3:
-            # Without it the API refuses the two kinds of tools together.
-            config.setdefault("includeServerSideToolInvocations", True)
-    if tools:
-        body["tools"] = tools
-    if config:
-        body["toolConfig"] = config
-
-
-def _to_function(tool: ToolSpec) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "description": tool.description}
-    # A function without parameters has no schema.
-    if tool.input_schema.get("properties") or tool.input_schema.keys() - {"type", "properties", "additionalProperties"}:
-        function["parametersJsonSchema"] = to_gemini_schema(tool.input_schema)
-    return function
-
-
-def _to_calling(choice: ToolChoice | None) -> dict[str, Any]:
-    if choice is None:
-        return {}
-    if isinstance(choice, str):
-        return {"mode": _CALLING_MODES[choice]}
-    return {"mode": "ANY", "allowedFunctionNames": [choice["toolName"]]}
-
-
-def _to_settings(request: ModelRequest, warnings: list[dict[str, Any]]) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    for name, value in request.settings.items():
-        if value is None or name in CLIENT_SETTINGS:
-            continue
-        if name in _SETTINGS:
-            config[_SETTINGS[name]] = value
-        else:
-            warnings.append(unsupported(name, "the server has no such setting"))
-    return config
-
-
-def _to_response_format(
-    config: dict[str, Any], wanted: dict[str, Any], is_taken: bool, warnings: list[dict[str, Any]]
-) -> str | None:
-    """Ask for JSON; returns what has to be said in words, because the API cannot be asked for it.
-
-    Args:
-        config: The generation config.
-        wanted: A request's response format.
-        is_taken: Whether the model can be given either functions or a format, and has functions.
-        warnings: Takes what had to be said in words.
-    """
-    schema = wanted.get("schema")
-    if not is_taken:
-        config["responseMimeType"] = "application/json"
-        if schema is None:
-            return None
-        fitted = to_gemini_schema(schema)
-        if not is_endless(fitted):
-            config["responseJsonSchema"] = fitted
-            return None
-        reason = "the schema refers to itself through what it requires"
-    else:
-        reason = "before Gemini 3 a model takes tools or a format"
-    warnings.append(unsupported("responseFormat", f"{reason}; the model is asked for the JSON in words"))
-    told = "Answer with JSON only, without any text around it"
-    return f"{told}." if schema is None else f"{told}, that fits this JSON Schema:\n{_json_text(schema)}"
-
-
-def _json_text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 class _Blob(msgspec.Struct, rename="camel"):
@@ -276,28 +128,20 @@ class FromGoogle:
     """Reads the events of one reply into chunks.
 
     Args:
-        headers: Reply headers.
+        head: What is known of the reply.
         request: What was asked for.
         provider: Namespace of provider metadata.
-        url: For errors.
-        hide: Blacks out secrets in what an error quotes.
     """
 
-    def __init__(
-        self,
-        headers: Mapping[str, str],
-        request: ModelRequest,
-        provider: str,
-        url: str,
-        hide: Callable[[str], str],
-    ) -> None:
-        self._headers = headers
+    is_done = False
+    """Gemini never says that nothing follows: an answer may go on behind its finish reason."""
+
+    def __init__(self, head: ReplyHead, request: ModelRequest, provider: str) -> None:
+        self._head = head
         self._provider = provider
-        self._url = url
-        self._hide = hide
         self._has_raw = request.include_raw_chunks
         self._spans = Spans()
-        self._ids = CallIds(earlier_call_ids(request.prompt))
+        self._ids = CallIds(request.prompt)
         self._tools = FromGoogleTools(provider, self._ids)
         self._grounding = Grounding()
         self._has_metadata = False
@@ -308,7 +152,7 @@ class FromGoogle:
         self._logprobs: list[Any] = []
         self._facts: dict[str, Any] = {}
 
-    def read(self, data: str) -> list[Chunk]:
+    def read(self, kind: str, data: str) -> list[Chunk]:
         """The chunks that one event makes.
 
         Raises:
@@ -320,14 +164,15 @@ class FromGoogle:
         try:
             event = _decoder.decode(data)
         except (msgspec.MsgspecError, UnicodeError) as problem:
-            raise unreadable_event(self._hide(data), problem, self._headers, self._url) from problem
+            raise self._head.unreadable(data, problem) from problem
         if self._has_raw:
             out.append(GenericChunk(type="raw", payload=msgspec.json.decode(data)))
         if event.error:
-            raise self._failure(data)
+            raise self._head.failure(data)
         if not self._has_metadata:
             self._has_metadata = True
-            out.append(self._metadata(event))
+            made_at = _time(event.create_time)
+            out.append(self._head.metadata(event.response_id, event.model_version, made_at))
         if event.usage_metadata:
             self._usage |= event.usage_metadata
         if event.prompt_feedback:
@@ -343,20 +188,20 @@ class FromGoogle:
         """The chunks that close the reply.
 
         Args:
-            rest: Text behind the last event that is none itself: the API breaks off an answer with a bare error.
+            rest: As for ``ReplyHead.broken_off``; the API breaks off an answer with a bare error.
 
         Raises:
             APICallError: The stream ended before the answer did, or the model made a mistake that ended it.
         """
         if self._reason is None:
-            raise self._failure(rest) if rest else broken_off(self._headers, self._url)
+            raise self._head.broken_off(rest)
         reason = self._finish_reason()
         if reason == ERROR:
             raise APICallError(
                 self._message or f"the model's answer ended with {self._reason}",
                 is_retryable=self._reason not in _HOPELESS_REASONS,
-                url=self._url,
-                response_headers=self._headers,
+                url=self._head.url,
+                response_headers=self._head.headers,
                 code=self._reason,
             )
         out: list[Chunk] = []
@@ -437,7 +282,7 @@ class FromGoogle:
         self._has_calls = True
         call_id, name = self._ids.unique(call.id), call.name
         args = call.args or {}
-        text = _json_text(args)
+        text = json_text(args)
         out += (
             ToolInputStart(payload=ToolInputStartPayload(tool_call_id=call_id, tool_name=name)),
             ToolInputDelta(payload=ToolInputDeltaPayload(tool_call_id=call_id, tool_name=name, args_text_delta=text)),
@@ -455,24 +300,11 @@ class FromGoogle:
         else:
             out.append(File(payload=FilePayload(data=data, mime_type=media_type, provider_metadata=metadata)))
 
-    def _metadata(self, event: _Event) -> ResponseMetadata:
-        return ResponseMetadata(
-            payload=ResponseMetadataPayload(
-                id=event.response_id,
-                model_id=event.model_version,
-                timestamp=_time(event.create_time),
-                headers=dict(self._headers),
-            )
-        )
-
     def _finish_reason(self) -> str:
         if "blockReason" in self._facts.get("promptFeedback", ()):
             return CONTENT_FILTER
         reason = _FINISH_REASONS.get(str(self._reason), OTHER)
         return TOOL_CALLS if reason == STOP and self._has_calls else reason
-
-    def _failure(self, data: str) -> APICallError:
-        return error_in_stream(self._hide(data), self._headers, self._url)
 
 
 def _from_usage(usage: dict[str, Any]) -> Usage:

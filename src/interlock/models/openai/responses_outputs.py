@@ -39,7 +39,8 @@ from interlock.chunks import (
     ToolResult,
     ToolResultPayload,
 )
-from interlock.models.openai_server_tools import SERVER_TOOLS, failure_of
+from interlock.models.openai.server_tools import SERVER_TOOLS, failure_of
+from interlock.models.prompt_parts import json_text
 from interlock.models.streamed_calls import CallIds, parsed_args
 
 Item = dict[str, Any]
@@ -283,7 +284,7 @@ class ServerCallOutput(CallOutput):
         """The call was carried out."""
         args = self._tool.args(item)
         if not self._has_args:
-            self.arguments(msgspec.json.encode(args).decode(), out)
+            self.arguments(json_text(args), out)
         self._end_input(args, out)
         failure = failure_of(item)
         if failure is not None:

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from interlock.errors import ModelError
-from interlock.models.anthropic_files import CitedDocument, is_file_id, to_file_block
-from interlock.models.anthropic_options import options_of
-from interlock.models.anthropic_server_tools import is_own_call, to_server_call, to_server_result
+from interlock.models.anthropic.files import CitedDocument, is_file_id, to_file_block
+from interlock.models.anthropic.options import own_options
+from interlock.models.anthropic.server_tools import is_own_call, to_server_call, to_server_result
 from interlock.models.base import Prompt
-from interlock.models.streamed_calls import parsed_args
+from interlock.models.prompt_parts import call_args, json_text, output_parts
 
 MAX_CACHE_MARKERS = 4
 
@@ -61,7 +61,7 @@ def to_prompt(prompt: Prompt, *, sends_reasoning: bool = True) -> AnthropicPromp
     reach = _last_question(prompt)
     for place, message in enumerate(prompt):
         blocks = list(_to_blocks(message, out, is_past=place < reach, sends_reasoning=sends_reasoning))
-        _mark(blocks, options_of(message), out)
+        _mark(blocks, own_options(message), out)
         match message["role"]:
             case "system":
                 if out.messages:
@@ -135,20 +135,20 @@ def _to_assistant_block(part: dict[str, Any], out: AnthropicPrompt, *, is_lost: 
         case "text":
             if not part["text"].strip():
                 return None
-            citations = options_of(part).get("citations")
+            citations = own_options(part).get("citations")
             return {"type": "text", "text": part["text"], **({"citations": citations} if citations else {})}
         case "reasoning":
             return _to_thinking(part, out)
         case "tool-call" if not part.get("providerExecuted"):
-            options = options_of(part)
-            call = {"id": _to_call_id(part), "name": part["toolName"], "input": _to_input(part["input"])}
+            options = own_options(part)
+            call = {"id": _to_call_id(part), "name": part["toolName"], "input": call_args(part["input"])}
             return {"type": "tool_use", **call, **({"caller": options["caller"]} if "caller" in options else {})}
         case "tool-call" | "tool-result" if not is_own_call(part):
             out.warn(f"a call of {part['toolName']!r}, which another provider executed, was left out")
         case "tool-call" if is_lost:
             out.warn(f"a call of {part['toolName']!r} without a result was left out")
         case "tool-call":
-            return to_server_call({**part, "input": _to_input(part["input"])})
+            return to_server_call({**part, "input": call_args(part["input"])})
         case "tool-result":
             block, is_said = to_server_result(part)
             if not is_said:
@@ -162,7 +162,7 @@ def _to_assistant_block(part: dict[str, Any], out: AnthropicPrompt, *, is_lost: 
 
 
 def _to_thinking(part: dict[str, Any], out: AnthropicPrompt) -> Block | None:
-    options = options_of(part)
+    options = own_options(part)
     if options.get("signature"):
         return {"type": "thinking", "thinking": part["text"], "signature": options["signature"]}
     if options.get("redacted_data"):
@@ -177,11 +177,12 @@ def _to_tool_result(part: dict[str, Any], out: AnthropicPrompt) -> Block:
     is_error = kind.startswith("error-")
     content: Any
     if kind == "content":
-        content = [block for item in value or () if (block := _to_result_item(item, out)) is not None]
+        parts = output_parts(output)
+        content = [block for item in parts if (block := _to_user_block(item, out)) is not None]
     elif kind in ("text", "error-text"):
         content = str(value)
     else:
-        content = msgspec.json.encode(value).decode()
+        content = json_text(value)
     if not is_error:
         return {"type": "tool_result", "tool_use_id": _to_call_id(part), "content": content}
     return {
@@ -192,25 +193,6 @@ def _to_tool_result(part: dict[str, Any], out: AnthropicPrompt) -> Block:
     }
 
 
-def _to_result_item(item: dict[str, Any], out: AnthropicPrompt) -> Block | None:
-    """One item of a tool's output that has text and files."""
-    match item.get("type"):
-        case "text":
-            return {"type": "text", "text": item["text"]} if item["text"].strip() else None
-        case "media" | "file-data" | "image-data" | "file":
-            return to_file_block(item, out.documents)
-        case "image-url":
-            return to_file_block({"mediaType": "image/*", "data": item["url"]}, out.documents)
-        case "file-url":
-            return to_file_block({"mediaType": "application/pdf", "data": item["url"]}, out.documents)
-    return {"type": "text", "text": msgspec.json.encode(item).decode()}
-
-
-def _to_input(args: Any) -> dict[str, Any]:
-    args = parsed_args(args)
-    return args if isinstance(args, dict) else {"unparsed": args}
-
-
 def _to_call_id(part: dict[str, Any]) -> str:
     """The call's id without the characters that the API refuses; other providers use some."""
     return _NO_ID.sub("_", part["toolCallId"])
@@ -218,7 +200,7 @@ def _to_call_id(part: dict[str, Any]) -> str:
 
 def _marked(part: dict[str, Any], block: Block | None, out: AnthropicPrompt) -> Iterator[Block]:
     if block is not None:
-        _mark([block], options_of(part), out)
+        _mark([block], own_options(part), out)
         yield block
 
 

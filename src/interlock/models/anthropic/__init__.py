@@ -1,0 +1,1 @@
+"""Models that speak Anthropic's Messages protocol."""

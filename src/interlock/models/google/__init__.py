@@ -1,0 +1,1 @@
+"""Models that speak Gemini's protocol."""

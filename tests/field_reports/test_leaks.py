@@ -13,6 +13,7 @@ from interlock.errors import RunStateError
 from interlock.messages.parts import TextPart, ToolInvocation, ToolInvocationPart
 from interlock.processors import sequence
 from interlock.testing import reasoning, tool_call, tool_input
+from interlock.usage import Usage
 from tests.agent.kit import made_sync, stored
 from tests.field_reports.cases import as_text, results_in
 from tests.field_reports.watch import SECRET, Watch
@@ -69,6 +70,21 @@ def provider_call(**fields: Any) -> dict[str, Any]:
 def provider_outcome(kind: str, **fields: Any) -> dict[str, Any]:
     """What that call came to; some providers repeat the arguments."""
     return {"type": kind, "payload": {**provider_call()["payload"], **fields}}
+
+
+def call_of_a_provider() -> list[dict[str, Any]]:
+    """Such a call with its result."""
+    return [provider_call(), provider_outcome("tool-result", result=f"found {SECRET}")]
+
+
+def ending() -> dict[str, Any]:
+    """The end of a reply whose provider quotes it once more."""
+    payload = {
+        "stepResult": {"reason": "stop", "logprobs": [{"token": SECRET}]},
+        "output": {"usage": {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}},
+        "providerMetadata": {"p": {"quote": SECRET}},
+    }
+    return {"type": "finish", "payload": payload}
 
 
 @pytest.mark.parametrize("hook", ["process_input", "process_input_step"])
@@ -172,6 +188,32 @@ async def test_tool_results_that_the_last_hook_cleaned_are_clean_in_the_result()
     )
     outcome = await watch.run()
     assert SECRET not in as_text([outcome.tool_results, outcome.response.messages, await stored(watch.store)])
+
+
+@pytest.mark.parametrize("way", ["another value", "in place", "a copy of the message"])
+@pytest.mark.parametrize("hook", OUTPUT_HOOKS)
+async def test_arguments_that_were_cleaned_are_not_repeated_by_the_result(hook: str, way: str) -> None:
+    """R2.30, R2.35, R12.21"""
+
+    def edit(args: Any) -> Any:
+        if way == "a copy of the message":
+            return [clean(message.to_dict()) for message in args.messages]
+        for message in args.messages:
+            for part in message.content.parts:
+                if isinstance(part, ToolInvocationPart):
+                    if way == "in place":
+                        part.tool_invocation.args["deep"]["q"] = "X"
+                    else:
+                        part.tool_invocation.args = clean(part.tool_invocation.args)
+        return None
+
+    tool = Tool(id="t", execute=lambda args: "r", input_schema={"type": "object"})
+    turns = [tool_call("t", {"deep": {"q": SECRET}}), "ok"]
+    watch = Watch(turns, tools=[tool], output_processors=[made_sync(**{hook: edit})])
+    outcome = await watch.run()
+    assert [one.payload.args for one in (*outcome.tool_calls, *outcome.tool_results)] == [{"deep": {"q": "X"}}] * 2
+    assert SECRET not in repr([outcome.steps, watch.told["on_finish"], watch.told["on_abort"]])
+    assert SECRET not in as_text([outcome.response.messages, await stored(watch.store)])
 
 
 async def test_an_edit_through_the_steps_reaches_the_prompt() -> None:
@@ -444,24 +486,38 @@ async def test_text_that_is_released_at_the_end_is_told_to_the_caller() -> None:
 
 
 @pytest.mark.parametrize("retry", [False, True])
-async def test_a_blocked_attempt_is_listed_without_what_it_said(retry: bool) -> None:
-    """R6.6, R6.7"""
+@pytest.mark.parametrize("hook", ["process_llm_response", "process_output_step", "process_output_stream"])
+async def test_of_a_blocked_attempt_nothing_is_told_but_its_usage(hook: str, retry: bool) -> None:
+    """R6.6, R6.7, R12.26: whatever it said is what it may have been blocked for"""
 
-    def judge(args: Any) -> None:
-        if SECRET in (args.steps[-1].reasoning_text or ""):
-            args.abort("bad", retry=retry)
+    def judge(args: Any) -> Any:
+        if hook != "process_output_stream":
+            args.abort("bad", retry=retry and args.retry_count == 0)
+        if args.part.type == "finish" and args.retry_count < 2:
+            args.abort("bad", retry=retry and args.retry_count == 0)
+        return args.part
 
     source = {"type": "source", "payload": {"id": "s", "sourceType": "url", "url": f"https://x/{SECRET}"}}
-    watch = Watch(
-        [[*reasoning(f"think {SECRET}"), source, "fine"], "ok"],
-        output_processors=[made_sync(process_output_step=judge)],
-        max_processor_retries=1,
-    )
+    start = {"type": "stream-start", "payload": {"warnings": [SECRET], "request": {"body": SECRET}}}
+    facts = {"type": "response-metadata", "payload": {"id": "r", "headers": {"x": SECRET}}}
+    said = [start, facts, *reasoning(f"think {SECRET}"), source, f"say {SECRET}", *call_of_a_provider(), ending()]
+    array = "input_processors" if hook == "process_llm_response" else "output_processors"
+    watch = Watch([said, said], max_processor_retries=1, **{array: [made_sync(**{hook: judge})]})
     outcome = await watch.run()
-    listed = outcome.steps[0]
-    assert listed.tripwire is not None
-    assert SECRET not in as_text([listed.text, listed.parts, listed.reasoning, listed.sources, listed.files])
-    assert SECRET not in repr(watch.told["on_step_finish"]) + repr(watch.told["on_finish"])
+    assert outcome.tripwire is not None
+    assert len(outcome.steps) == (2 if retry else 1)
+    assert outcome.steps[0].usage == Usage(input_tokens=1, output_tokens=2, total_tokens=3)
+    assert SECRET not in repr([outcome.steps, watch.told["on_step_finish"], watch.told["on_finish"]])
+
+
+@pytest.mark.parametrize("hook", ["process_output_step", "process_tool_result"])
+async def test_of_the_calls_of_a_blocked_attempt_nothing_is_told(hook: str) -> None:
+    """R6.6, R6.7"""
+    guard = made_sync(**{hook: lambda args: args.abort("bad")})
+    watch = Watch([[tool_call("t", {"q": SECRET})]], tools=[tool_of(SECRET)], output_processors=[guard])
+    outcome = await watch.run()
+    assert outcome.tripwire is not None
+    assert SECRET not in repr([outcome.steps, watch.told["on_step_finish"], watch.told["on_finish"]])
 
 
 async def test_a_tool_result_that_a_stream_hook_blocked_is_listed_nowhere() -> None:

@@ -16,7 +16,7 @@ from interlock.agent.deadlines import STEP_TIMEOUT, TOTAL_TIMEOUT, Deadlines
 from interlock.agent.reply import TERMINAL_REASONS
 from interlock.agent.run import Interrupted, ModelFailure, Run
 from interlock.agent.state_json import state_to_dict
-from interlock.agent.step_parts import follow_response, recorded
+from interlock.agent.step_parts import emptied, follow_response, recorded
 from interlock.agent.structured import ParsedObject, StructuredOutputOptions, parse_object, without_object
 from interlock.agent.structuring import STRUCTURING, object_result
 from interlock.agent.suspension import Resumption, SuspendedStep, note_waiting
@@ -360,7 +360,7 @@ class RunLoop:
         if "on_step_finish" not in self._run.callbacks or reply is None:
             return
         if result is None or result.finish_reason != reason:
-            result = msgspec.structs.replace(reply.step_result(), text="", parts=[], finish_reason=reason)
+            result = emptied(reply.step_result(), reason)
         await self._run.tell("on_step_finish", result)
 
     def _warn_not_granted(self, tripwire: TripWire, hook: str) -> None:
@@ -405,22 +405,12 @@ class RunLoop:
         self._send(Tripwire(payload=payload, run_id=state.run_id))
 
     def _list_attempt(self, attempt: Attempt, reason: str, tripwire: TripWire) -> None:
-        """List a rejected or blocked attempt that had a response, without its text (R6.7)."""
+        """List a rejected or blocked attempt that had a response, without what it said (R6.7)."""
         listed_steps, reply = self._state.listed_steps, attempt.reply
         if reply is None or not reply.has_response or (listed_steps and listed_steps[-1] is attempt.result):
             return
         result = attempt.result if attempt.result is not None else reply.step_result()
-        attempt.result = msgspec.structs.replace(
-            result,
-            text="",
-            parts=[],
-            reasoning=[],
-            sources=[],
-            files=[],
-            tool_results=[],
-            finish_reason=reason,
-            tripwire=TripwireInfo.of(tripwire),
-        )
+        attempt.result = emptied(result, reason, TripwireInfo.of(tripwire))
         listed_steps.append(attempt.result)
 
     async def _recover(self, attempt: Attempt, error: BaseException) -> None:

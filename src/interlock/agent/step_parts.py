@@ -14,7 +14,7 @@ from interlock.agent.response import file_part, source_part
 from interlock.chunks import ToolCall, ToolResult
 from interlock.messages import texts_of
 from interlock.messages.parts import Part, ReasoningPart, ToolInvocation, ToolInvocationPart
-from interlock.processors import StepResult
+from interlock.processors import StepResult, TripwireInfo
 
 C = TypeVar("C", ToolCall, ToolResult)
 
@@ -72,6 +72,22 @@ def follow_response(steps: Sequence[StepResult], before: list[Part], after: list
         follow_parts(step, [part for part in now if part is not None], was, calls)
 
 
+def emptied(step: StepResult, reason: str, tripwire: TripwireInfo | None = None) -> StepResult:
+    """What is told of an attempt that came to nothing: that there was one, and what it used (R6.7).
+
+    Whatever else a step tells may hold what the attempt was rejected for: its text, the arguments of its calls, the
+    request and the response as the provider tells them, the provider's metadata.
+    """
+    return StepResult(
+        step_number=step.step_number,
+        step_type=step.step_type,
+        finish_reason=reason,
+        usage=step.usage,
+        model_id=step.model_id,
+        tripwire=tripwire,
+    )
+
+
 def _calls_in(parts: Sequence[Part]) -> dict[str, ToolInvocation]:
     return {
         part.tool_invocation.tool_call_id: part.tool_invocation
@@ -95,7 +111,12 @@ def _result_left(chunk: ToolResult, was: Recorded, calls: Recorded) -> ToolResul
         return chunk if before is None else None
     if call.state != "result":
         return None
-    return chunk if call.result == before.result else _with(chunk, result=call.result)
+    changed: dict[str, Any] = {}
+    if call.result != before.result:
+        changed["result"] = call.result
+    if call.args != before.args and chunk.payload.args is not None:
+        changed["args"] = call.args
+    return _with(chunk, **changed) if changed else chunk
 
 
 def _with(chunk: C, **fields: Any) -> C:

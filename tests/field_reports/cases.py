@@ -98,7 +98,8 @@ def shown(outcome: Outcome) -> str:
     values = [] if result is None else [
         result.text, result.object, result.content, result.reasoning_text, result.tool_calls, result.tool_results,
         result.response.messages, result.response.ui_messages, result.response.db_messages,
-        [[step.text, step.parts, step.reasoning_text, step.tool_calls, step.tool_results] for step in result.steps],
+        result.provider_metadata, result.sources, result.files, result.warnings, result.response.headers,
+        repr(result.steps),
     ]  # fmt: skip
     return as_text([[chunk_to_dict(chunk) for chunk in outcome.chunks], values, repr(outcome.error)])
 

@@ -463,6 +463,138 @@ async def test_what_a_hook_took_out_of_the_providers_facts_is_in_no_result() -> 
     assert await watch.places() == []
 
 
+CONTENT: dict[str, list[Any]] = {
+    "text": [f"say {SECRET}"],
+    "reasoning": [*reasoning(f"think {SECRET}"), "fine"],
+    "source": [{"type": "source", "payload": {"id": "s", "sourceType": "url", "url": "https://x/", "title": SECRET}}],
+    "file": [{"type": "file", "payload": {"data": "QUJD", "mimeType": "image/png", "filename": SECRET}}],
+    "call": [tool_call("t", {"q": SECRET})],
+}
+"""What a reply may hold, with the secret in it."""
+
+
+def cleaned(part: Chunk) -> dict[str, Any]:
+    """A clean chunk in place of this one."""
+    return clean(chunk_to_dict(part))  # type: ignore[no-any-return]
+
+
+def cleaned_in_place(part: Any) -> Chunk:
+    """The chunk itself, with clean values in its payload."""
+    for name in ("text", "title", "filename", "args", "result"):
+        if getattr(part.payload, name, None) is not None:
+            setattr(part.payload, name, clean(getattr(part.payload, name)))
+    return part  # type: ignore[no-any-return]
+
+
+STREAM_EDITS = {"another chunk": cleaned, "in place": cleaned_in_place, "a list": lambda part: [cleaned(part)]}
+
+
+def keeper(kept: list[Any]) -> Processor:
+    """A processor that keeps what a response cache keeps."""
+    return made_sync("keeper", process_llm_response=lambda args: kept.extend([*args.chunks, args.raw_response]))
+
+
+@pytest.mark.parametrize("way", [*STREAM_EDITS, "drop"])
+@pytest.mark.parametrize("content", CONTENT)
+async def test_a_provider_does_not_quote_what_a_stream_hook_took_out(content: str, way: str) -> None:
+    """R2.25, R2.27, R5.9, R11.4, R12.24: nor is it quoted to the client, to a cache or to whoever reads the result"""
+    kept: list[Any] = []
+
+    def edit(args: Any) -> Any:
+        part = args.part
+        if part.type in ("finish", "step-finish") or SECRET not in as_text(chunk_to_dict(part)):
+            return part
+        return None if way == "drop" else STREAM_EDITS[way](part)
+
+    watch = Watch(
+        [[*CONTENT[content], ending()], ["ok", ending()]],
+        tools=[tool_of("r")],
+        input_processors=[keeper(kept)],
+        output_processors=[made_sync(process_output_stream=edit)],
+    )
+    outcome = await watch.run(max_steps=1)
+    assert outcome.finish_reason == "stop"
+    assert outcome.usage.total_tokens == 3
+    assert SECRET not in as_text(kept)
+    assert await watch.places() == []
+
+
+@pytest.mark.parametrize("hook", OUTPUT_HOOKS)
+@pytest.mark.parametrize("way", ["in place", "copies", "without parts"])
+async def test_a_provider_does_not_quote_what_an_output_hook_took_out(hook: str, way: str) -> None:
+    """R2.31, R2.35, R12.24"""
+
+    def edit(args: Any) -> Any:
+        if way == "copies":
+            return [clean(message.to_dict()) for message in args.messages]
+        (clean_texts if way == "in place" else without("text"))(args)
+        return None
+
+    watch = Watch([[f"say {SECRET}", ending()]], output_processors=[made_sync(**{hook: edit})])
+    outcome = await watch.run()
+    assert outcome.provider_metadata is None
+    assert SECRET not in repr([outcome.steps, watch.told["on_finish"]])
+
+
+async def test_a_provider_does_not_quote_the_result_of_its_tool_that_was_replaced() -> None:
+    """R10.7, R10.12, R12.24"""
+    kept: list[Any] = []
+    watch = Watch(
+        [[provider_call(args={}), provider_outcome("tool-result", args={}, result=SECRET), "ok", ending()]],
+        input_processors=[keeper(kept)],
+        output_processors=[made_sync(process_tool_result=clean_result, process_output_stream=lambda args: args.part)],
+    )
+    await watch.run()
+    assert SECRET not in as_text(kept)
+    assert await watch.places() == []
+
+
+@pytest.mark.parametrize("returned", ["a clean copy", "in place"])
+@pytest.mark.parametrize("kind", ["finish", "step-finish"])
+async def test_what_a_stream_hook_makes_of_the_end_is_what_the_step_tells(kind: str, returned: str) -> None:
+    """R2.25, R12.24: the metadata of the step is that of the chunk which the hooks passed"""
+
+    def edit(args: Any) -> Any:
+        part = args.part
+        if part.type != kind:
+            return part
+        if returned == "a clean copy":
+            return cleaned(part)
+        payload = part.payload
+        where = payload.provider_metadata if kind == "finish" else payload.metadata["providerMetadata"]
+        where["p"]["quote"] = "X"
+        return part
+
+    watch = Watch([["fine", ending()]], output_processors=[made_sync(process_output_stream=edit)])
+    outcome = await watch.run()
+    assert outcome.provider_metadata == {"p": {"quote": "X"}}
+    assert await watch.places() == []
+
+
+@pytest.mark.parametrize("way", ["as it is", "held back", "in pieces"])
+async def test_what_a_provider_tells_about_a_reply_that_nobody_changed_is_kept(way: str) -> None:
+    """R12.24"""
+    held: list[Chunk] = []
+
+    def hold(args: Any) -> Any:
+        part = args.part
+        if way == "as it is" or part.type in ("step-start", "step-finish"):
+            return part
+        if part.type != "text-delta":
+            out, held[:] = [*held, part], []
+            return out
+        if way == "held back":
+            held.append(part)
+            return None
+        return [TextDelta(payload=TextDeltaPayload(id=part.payload.id, text=letter)) for letter in part.payload.text]
+
+    edit = made_sync(process_output_stream=hold, process_output_step=lambda args: args.messages)
+    watch = Watch([[*reasoning("think"), "one ", "two", tool_call("t", {"q": 1}), ending()]], output_processors=[edit])
+    outcome = await watch.run(max_steps=1)
+    assert outcome.text == "one two"
+    assert outcome.provider_metadata == {"p": {"quote": SECRET}}
+
+
 async def test_text_that_is_released_at_the_end_is_told_to_the_caller() -> None:
     """R12.26, R19.2: what is held back is neither lost nor told too early"""
 

@@ -12,6 +12,7 @@ import msgspec
 from interlock.agent.reply import Reply
 from interlock.agent.request import PreparedCall, prepare_call
 from interlock.agent.run import Interrupted, Run
+from interlock.agent.said import forget_quotes, quotable
 from interlock.agent.step_parts import follow_parts, recorded
 from interlock.agent.suspension import Resumption, SuspendedStep, note_waiting
 from interlock.agent.tool_phase import ToolPhase, fail_invocation
@@ -108,12 +109,13 @@ class Attempt(msgspec.Struct, eq=False):
             usage=result.usage,
         )
         held, responses = list(message_list.parts_of(run.state.message_id)), message_list.stage("response")
-        was, revision = recorded(result.parts), message_list.revision
+        was, quotes, revision = recorded(result.parts), quotable([result]), message_list.revision
         await run_hook(OUTPUT_STEP, run.pipeline.by_hook["process_output_step"], run.scope, stage)
         if not message_list.is_still(revision):
             own = set(map(id, result.parts))
             earlier = list(takewhile(lambda part: id(part) not in own, held))
             follow_parts(result, self._left_of(result, earlier, responses), was)
+            forget_quotes(quotes)
         if run.scope.is_aborted:
             raise Interrupted
         return stage.refused

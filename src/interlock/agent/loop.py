@@ -15,6 +15,7 @@ from interlock.agent.attempt import Attempt
 from interlock.agent.deadlines import STEP_TIMEOUT, TOTAL_TIMEOUT, Deadlines
 from interlock.agent.reply import TERMINAL_REASONS
 from interlock.agent.run import Interrupted, ModelFailure, Run
+from interlock.agent.said import follow_finish, forget_quotes, quotable
 from interlock.agent.state_json import state_to_dict
 from interlock.agent.step_parts import emptied, follow_response, recorded
 from interlock.agent.structured import ParsedObject, StructuredOutputOptions, parse_object, without_object
@@ -186,6 +187,7 @@ class RunLoop:
         asked = reply.call.asked if is_answer else None
         typed = None if asked is None or asked.model is not None else await self._typed(asked, attempt, result)
         shown = await run.process(attempt.step_finish(reply, result, goes_on)) if run.is_read else []
+        follow_finish(result, shown)
         # Until here a stream hook may have rejected the attempt, and its object with it (R12.34).
         if typed is not None:
             state.parsed, told = typed
@@ -538,7 +540,7 @@ class RunLoop:
         processors = self._result_hooks()
         message_list = state.message_list
         before, parts, revision = message_list.response_text(), message_list.response_parts(), message_list.revision
-        was = recorded(parts)
+        was, quotes = recorded(parts), quotable(state.steps)
         result = OutputResult(
             text=state.accepted_text,
             usage=state.usage,
@@ -556,6 +558,7 @@ class RunLoop:
             return
         after = message_list.response_text()
         follow_response(state.steps, parts, message_list.response_parts(), was)
+        forget_quotes(quotes)
         if after != before:
             state.text_override = after
             if state.steps:

@@ -16,6 +16,7 @@ from interlock.agent.calls import CallReader
 from interlock.agent.request import PreparedCall, SentRequest, replayed_chunks
 from interlock.agent.response import ResponseAssembler, data_part
 from interlock.agent.run import Interrupted, ModelFailure, Run
+from interlock.agent.said import Said, without_quotes
 from interlock.agent.structured import PartialObject
 from interlock.agent.suspension import SuspendedStep
 from interlock.agent.tool_phase import handle_provider_outcome, observe_input
@@ -83,6 +84,8 @@ _TOOL_INPUT = frozenset({ToolCall, ToolInputStart, ToolInputDelta, ToolInputEnd}
 _SPANS = frozenset({TextStart, TextDelta, TextEnd, ReasoningStart, ReasoningDelta, ReasoningEnd})
 """Chunks that need no books of their own."""
 
+_DELTAS = frozenset({TextDelta, ReasoningDelta})
+
 
 class Reply(msgspec.Struct, eq=False):
     """One reply, live or replayed."""
@@ -114,6 +117,10 @@ class Reply(msgspec.Struct, eq=False):
     _finish: Finish | None = None
     _kept: list[Chunk] | None = None
     """The chunks that survived, for ``process_llm_response``."""
+    _heard: Said | None = None
+    """What the provider said, if stream hooks may change it."""
+    _left: Said | None = None
+    """What they left of it."""
     _metadata: dict[str, Any] = {}
     """What the provider says about its reply."""
     _is_flushed: bool = False
@@ -126,6 +133,8 @@ class Reply(msgspec.Struct, eq=False):
     def __post_init__(self) -> None:
         self.from_cache = self.call.response is not None
         self._is_flushed = self._run.chain is None
+        if self._run.chain is not None:
+            self._heard, self._left = Said(), Said()
         if self._run.pipeline.by_hook["process_llm_response"]:
             self._kept = []
         asked = self.call.asked
@@ -262,7 +271,10 @@ class Reply(msgspec.Struct, eq=False):
             if not chunk.run_id:
                 chunk.run_id = run_id
             if chain is not None:
+                said = chunk.payload.text if kind in _DELTAS else None  # type: ignore[attr-defined]  # checked by its class
                 out = await chain.process(chunk)
+                if said is not None and (out is not chunk or chunk.payload.text is not said):  # type: ignore[attr-defined]
+                    self._note_change(chunk, said, is_edited=out is chunk)
                 if scope.outbox:
                     span_id = None
                     for emitted in scope.take():
@@ -329,6 +341,8 @@ class Reply(msgspec.Struct, eq=False):
             return []
         if kind in _TOOL_INPUT:
             return await self._accept_call(chunk)
+        if self._heard is not None:
+            self._heard.hear(chunk)
         if isinstance(chunk, (ToolResult, ToolErrorChunk)):
             if self._is_withheld(chunk):
                 self._waiting_outcomes.append(chunk)
@@ -355,6 +369,8 @@ class Reply(msgspec.Struct, eq=False):
 
     async def _accept_json(self, chunk: Chunk) -> list[Chunk]:
         """Take a chunk of text that is to become an object."""
+        if self._heard is not None:
+            self._heard.hear(chunk)
         return [ready for one in await self._screen(chunk) for ready in (one, *await self._object_after(one))]
 
     async def _object_after(self, chunk: Chunk) -> list[Chunk]:
@@ -367,6 +383,8 @@ class Reply(msgspec.Struct, eq=False):
     async def _accept_call(self, chunk: Chunk) -> list[Chunk]:
         out: list[Chunk] = []
         for one in self._read_call(chunk):
+            if self._heard is not None:
+                self._heard.hear(one)
             passed = await self._screen(one)
             out += passed
             if isinstance(one, ToolCall) and one.payload.provider_executed and one not in passed:
@@ -398,8 +416,18 @@ class Reply(msgspec.Struct, eq=False):
         if "on_chunk" in self._run.callbacks and chunk.type in CONTENT_TYPES:
             await self._run.tell("on_chunk", chunk)
 
+    def _note_change(self, chunk: Chunk, said: str, *, is_edited: bool) -> None:
+        """A hook changed a piece of text, in place or not; of those that pass as they were no account is kept."""
+        assert self._heard is not None
+        assert self._left is not None
+        self._heard.hear_text(chunk.__class__, said)
+        if is_edited:
+            self._left.hear(chunk)
+
     def _record(self, chunk: Chunk) -> None:
         self.assembler.record(chunk)
+        if self._left is not None:
+            self._left.hear(chunk)
         if self._kept is not None:
             self._kept.append(chunk)
 
@@ -462,8 +490,12 @@ class Reply(msgspec.Struct, eq=False):
             for outcome in self._waiting_outcomes:
                 if not self._is_withheld(outcome):
                     self._run.scope.outbox += await self._take_outcome(outcome)
+            assert self._heard is not None
+            assert self._left is not None
+            if not self._heard.is_same(self._left):
+                finish = self._finish = without_quotes(finish)
             if not self._calls_continue():
-                finish = await self._show_finish(finish)
+                finish = self._finish = await self._show_finish(finish)
             # What follows, results of tools and the step's end, is not replayed (R11.4).
             self._run.chain.set_from_cache(False)
         if self._kept is not None:

@@ -167,7 +167,7 @@ class AgentResult(Generic[ObjectT]):
 
     @property
     def provider_metadata(self) -> dict[str, Any] | None:
-        """The provider's metadata of the last step."""
+        """The provider's metadata of the last step; ``None`` if a hook changed what the step said: it may quote it."""
         return self._state.steps[-1].provider_metadata if self._state.steps else None
 
     @property

@@ -419,7 +419,7 @@ class AgentStream(Generic[ObjectT]):
 
     @property
     def provider_metadata(self) -> Later[dict[str, Any] | None]:
-        """The provider's metadata of the last step."""
+        """The provider's metadata of the last step; ``None`` if a hook changed what the step said: it may quote it."""
         return self._later(lambda outcome: outcome.provider_metadata)
 
     @property

@@ -65,6 +65,7 @@ class StepResult(msgspec.Struct, kw_only=True):
     """``id``, ``modelId``, ``timestamp`` and ``headers`` as far as the provider gave them."""
     model_id: str = ""
     provider_metadata: dict[str, Any] | None = None
+    """What the provider told about its reply; dropped when a hook changed the reply, which it may quote."""
     tripwire: TripwireInfo | None = None
     """Set for a rejected (``finish_reason`` ``retry``) or blocked (``tripwire``) attempt."""
 

@@ -1,6 +1,7 @@
 """The agent: configuration, the loop, and what a run gives back."""
 
 from interlock.agent.agent import Agent
+from interlock.agent.file_run_store import FileRunStore
 from interlock.agent.loop import FinishInfo, IterationContext
 from interlock.agent.options import CallOptions, TracingOptions
 from interlock.agent.ports import Memory, MemoryCall
@@ -17,6 +18,7 @@ __all__ = [
     "AgentStream",
     "CallOptions",
     "DynamicArguments",
+    "FileRunStore",
     "FinishInfo",
     "InMemoryRunStore",
     "IterationContext",

@@ -69,6 +69,10 @@ _OBSERVER = Taken(
     "an object with hook_started(event) and hook_ended(event)",
     lambda value: value is None or _having("hook_started", "hook_ended")(value),
 )
+_PREDICATES = Taken(
+    "a function of the steps so far, or a list of such functions",
+    lambda value: callable(value) or (_is_list(value) and all(map(callable, value))),
+)
 _RETRIES = _count(0)
 
 AGENT_SETTINGS: Mapping[str, Taken] = {
@@ -85,7 +89,9 @@ AGENT_SETTINGS: Mapping[str, Taken] = {
     "default_options": Taken("a mapping of call options", _of(Mapping)),
     "logger": Taken("a logging.Logger", _of(logging.Logger, logging.LoggerAdapter)),
     "tracer": _OBSERVER,
-    "run_store": Taken("a store with the async methods save, load and take", _having("save", "load", "take")),
+    "run_store": Taken(
+        "a store with the async methods save, load, take and finish", _having("save", "load", "take", "finish")
+    ),
 }
 """Settings of ``Agent``."""
 
@@ -96,10 +102,8 @@ CALL_OPTIONS: Mapping[str, Taken] = {
     "memory": Taken("a mapping with 'thread', 'resource' and 'options'", _of(Mapping)),
     "request_context": Taken("a RequestContext or a mapping", _of(RequestContext, Mapping)),
     "max_steps": _count(1),
-    "stop_when": Taken(
-        "a function of the steps so far, or a list of such functions",
-        lambda value: callable(value) or (_is_list(value) and all(map(callable, value))),
-    ),
+    "stop_when": _PREDICATES,
+    "pause_when": _PREDICATES,
     "prepare_step": _FUNCTION,
     "toolsets": Taken(
         "a list of toolsets, or a mapping from name to toolset",

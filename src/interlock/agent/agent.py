@@ -9,7 +9,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from interlock.agent.accepted import AGENT_SETTINGS, check_values
 from interlock.agent.blocking import SyncStream, run_blocking
-from interlock.agent.options import CallOptions, ResumeOptions, UntypedOptions, read_options
+from interlock.agent.options import RESUME_NAMES, CallOptions, ResumeOptions, UntypedOptions, read_options
 from interlock.agent.prepare import is_dynamic, prepare_run, resume_run, static_models
 from interlock.agent.result import AgentResult
 from interlock.agent.run_store import InMemoryRunStore, RunStore
@@ -60,7 +60,7 @@ class Agent:
         default_options: Call options used where a call gives none.
         logger: Where warnings about the configuration go.
         tracer: Told of every hook call.
-        run_store: Where suspended runs wait; in this process if it is left out.
+        run_store: Where suspended and paused runs wait; in this process if it is left out.
 
     Raises:
         ValueError: neither ``id`` nor ``name``, or a number out of range.
@@ -251,6 +251,24 @@ class Agent:
         """
         return self._resume(run_id, Resumption(tool_call_id=tool_call_id, data=resume_data), options)
 
+    def continue_stream(self, run_id: str, **options: Unpack[ResumeOptions]) -> AgentStream:
+        """Go on with a run that ``pause_when`` stored between two steps, as if it had never stopped.
+
+        Args:
+            run_id: Id of the run.
+            **options: Call options; what the first call was given and JSON can hold is kept, but for ``pause_when``.
+
+        Raises:
+            RunNotFoundError: no run of that id was stored.
+            RunStateError: it was resumed already, it waits for somebody's decision about a tool call, or it was started
+                with options that JSON cannot hold and that are not given again.
+        """
+        return self._resume(run_id, None, options)
+
+    async def continue_generate(self, run_id: str, **options: Unpack[ResumeOptions]) -> AgentResult:
+        """``continue_stream``, to the end of the run."""
+        return await self.continue_stream(run_id, **options).to_result()
+
     async def approve_tool_call_generate(
         self, run_id: str, tool_call_id: str | None = None, *, args: Any = None, **options: Unpack[ResumeOptions]
     ) -> AgentResult:
@@ -274,8 +292,8 @@ class Agent:
         """``resume_stream``, to the end of the run."""
         return await self.resume_stream(resume_data, run_id, tool_call_id, **options).to_result()
 
-    def _resume(self, run_id: str, resumption: Resumption, options: ResumeOptions) -> AgentStream:
-        given = read_options(options)
+    def _resume(self, run_id: str, resumption: Resumption | None, options: ResumeOptions) -> AgentStream:
+        given = read_options(options, RESUME_NAMES)
         return AgentStream(lambda: resume_run(self, run_id, resumption, given))
 
     @overload
@@ -305,11 +323,16 @@ class Agent:
         """
         return SyncStream(lambda: self.stream(messages, **options))
 
-    def keep_states(self, run_id: str, states: dict[str, dict[str, Any]]) -> None:
-        """Keep the state of a suspended run's processors as it is, for a resumption in this process (R8.4)."""
+    def keep_states(self, suspension_id: str, states: dict[str, dict[str, Any]]) -> None:
+        """Keep the state of a stored run's processors as it is, for a resumption in this process (R8.4).
+
+        Args:
+            suspension_id: Tells this stop of the run from others, which another process may have gone on from.
+            states: The live state.
+        """
         if len(self.kept_states) >= _KEPT_STATES:
             del self.kept_states[next(iter(self.kept_states))]
-        self.kept_states[run_id] = states
+        self.kept_states[suspension_id] = states
 
     def warn_once(self, message: str) -> None:
         """Log a warning about the configuration, once an agent."""

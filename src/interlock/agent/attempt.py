@@ -60,7 +60,7 @@ class Attempt(msgspec.Struct, eq=False):
         state, early = run.state, EarlyEmissions()
         run.scope.record = early.record
         run.attempts += 1
-        if run.attempts > 1 or run.resumption is not None:
+        if run.attempts > 1 or run.is_resumed:
             state.message_list.replace_all_system_messages(state.system_baseline)
         call = await prepare_call(run)
         if run.scope.is_aborted:
@@ -142,6 +142,7 @@ class Attempt(msgspec.Struct, eq=False):
     def resume(self, suspended: SuspendedStep, resumption: Resumption) -> None:
         """Go on with a suspended step: its reply stands, one of its calls has been decided about (R12.37)."""
         run, result = self.run, suspended.step
+        run.model_index = min(suspended.model_index, len(run.models) - 1)
         self.reply = reply = Reply(run, self._bare_call())
         reply.restore(suspended)
         self.result = result
@@ -171,6 +172,7 @@ class Attempt(msgspec.Struct, eq=False):
         return SuspendedStep(
             step=self.result,
             finish_reason=self.reply.finish_reason,
+            model_index=self.run.model_index,
             waiting=self.tools.waiting,
             resolved=self.tools.resolved,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,16 +14,30 @@ STEP_TIMEOUT = "step-timeout"
 
 
 class Deadlines:
-    """Interrupts the run when ``model_settings.timeout`` says so; costs nothing when it says nothing."""
+    """Interrupts the run when ``model_settings.timeout`` says so; costs nothing when it says nothing.
 
-    __slots__ = ("_scope", "_step", "_step_s", "_total")
+    Args:
+        scope: The run's.
+        settings: The run's model settings.
+        used_ms: How much of the run's limit it has used up before it was suspended.
+    """
 
-    def __init__(self, scope: RunScope, settings: Mapping[str, Any]) -> None:
+    __slots__ = ("_began", "_scope", "_step", "_step_s", "_total", "_used_ms")
+
+    def __init__(self, scope: RunScope, settings: Mapping[str, Any], used_ms: float = 0.0) -> None:
         limits = settings.get("timeout") or {}
         self._scope = scope
+        self._used_ms = used_ms
+        self._began = time.monotonic()
         self._step_s: float | None = _seconds(limits, "step_ms")
         self._step: asyncio.TimerHandle | None = None
-        self._total = self._arm(_seconds(limits, "total_ms"), TOTAL_TIMEOUT)
+        total_s = _seconds(limits, "total_ms")
+        self._total = self._arm(None if total_s is None else max(0.0, total_s - used_ms / 1000), TOTAL_TIMEOUT)
+
+    @property
+    def used_ms(self) -> float:
+        """How long the run has been at work; not how long it waited for somebody."""
+        return self._used_ms + (time.monotonic() - self._began) * 1000
 
     def begin_step(self) -> None:
         """Start the clock of a provider call."""

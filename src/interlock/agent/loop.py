@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
+from interlock._ids import new_id
 from interlock.agent.attempt import Attempt
 from interlock.agent.deadlines import STEP_TIMEOUT, TOTAL_TIMEOUT, Deadlines
 from interlock.agent.reply import TERMINAL_REASONS
-from interlock.agent.run import Interrupted, ModelFailure, Run
+from interlock.agent.run import Callback, Interrupted, ModelFailure, Run
 from interlock.agent.said import follow_finish, forget_quotes, quotable
-from interlock.agent.state_json import state_to_dict
 from interlock.agent.step_parts import emptied, follow_response, recorded
 from interlock.agent.structured import ParsedObject, StructuredOutputOptions, parse_object, without_object
 from interlock.agent.structuring import STRUCTURING, object_result
@@ -81,12 +81,12 @@ class RunLoop:
         is_complete = False
         run, scope = self._run, self._scope
         if run.model_settings.get("timeout"):
-            run.deadlines = Deadlines(self._scope, run.model_settings)
+            run.deadlines = Deadlines(self._scope, run.model_settings, self._state.used_ms)
         try:
             if self._state.tripwire is not None:
                 # ``process_input`` aborted: there is no stream but for the tripwire (R6.8).
                 await self._tell_tripwire(self._state.tripwire)
-            elif run.resumption is None and run.is_read:
+            elif run.is_read and not run.is_resumed:
                 yield self._start()
             for chunk in scope.take():
                 yield chunk
@@ -146,6 +146,8 @@ class RunLoop:
     def _resume(self, attempt: Attempt, suspended: SuspendedStep, resumption: Resumption) -> None:
         self._state.suspended = None
         attempt.resume(suspended, resumption)
+        if self._scope.is_aborted:
+            raise Interrupted
 
     def _start(self) -> Chunk:
         payload = StartPayload(id=self._state.agent_id, message_id=self._state.message_id)
@@ -181,7 +183,7 @@ class RunLoop:
             return
         goes_on = self._may_go_on(attempt, reply.finish_reason)
         if goes_on and run.stop_when:
-            goes_on = not await self._is_enough([*state.steps, result])
+            goes_on = not await _holds(run.stop_when, [*state.steps, result])
         # While calls wait for the client to execute them there is no answer yet.
         is_answer = not goes_on and not (attempt.tools is not None and attempt.tools.is_waiting_for_client)
         asked = reply.call.asked if is_answer else None
@@ -210,6 +212,8 @@ class RunLoop:
         state.step_number += 1
         run.model_index = 0
         run.model_override = None
+        if run.pause_when and await _holds(run.pause_when, list(state.steps)):
+            await self._pause()
 
     async def _typed(
         self, asked: StructuredOutputOptions, attempt: Attempt, result: StepResult
@@ -238,14 +242,6 @@ class RunLoop:
             return False
         limit = self._run.max_steps
         return limit is None or len(self._state.steps) + 1 < limit
-
-    async def _is_enough(self, steps: list[StepResult]) -> bool:
-        """Whether one of the ``stop_when`` predicates ends the run (R12.12)."""
-        for predicate in self._run.stop_when:
-            verdict = predicate(steps)
-            if await verdict if inspect.isawaitable(verdict) else verdict:
-                return True
-        return False
 
     async def _is_stopped(self, result: StepResult, goes_on: bool) -> bool:
         """Ask ``on_iteration_complete`` (R12.14); whether it ends the run."""
@@ -279,13 +275,31 @@ class RunLoop:
         waiting = list(suspended.waiting.values())
         payload = getattr(waiting[0], "payload", None)
         state.suspend_payload = None if payload is None else payload.to_dict()
-        state.request_context = self._scope.request_context.to_dict()
-        await self._run.agent.run_store.save(state.run_id, state_to_dict(state))
-        self._run.agent.keep_states(state.run_id, state.processor_states)
+        await self._store()
+        self._send(*waiting)
+
+    async def _pause(self) -> None:
+        """The run is stored between two steps and ends here for now, unless the next attempt will end it anyway."""
+        scope = self._scope
+        await scope.drop_tasks()
+        if not scope.is_aborted and scope.trip is None and scope.failure is None:
+            await self._store()
+
+    async def _store(self) -> None:
+        """Put the run into the store, and end it for now."""
+        run, state, scope = self._run, self._state, self._scope
+        # From here on a cancellation comes too late: a run must not be cancelled and wait in a store as well.
+        scope.driver = None
+        state.request_context = scope.request_context.to_dict()
+        state.budget = scope.budget
+        if run.deadlines is not None:
+            state.used_ms = run.deadlines.used_ms
+        state.suspension_id = new_id()
+        await run.agent.run_store.save(state.run_id, state.to_dict())
+        run.agent.keep_states(state.suspension_id, state.processor_states)
         state.finish_reason = SUSPENDED
         self._is_over = True
         await self._tell_finish()
-        self._send(*waiting)
 
     # -- an attempt that did not -------------------------------------------------------------------------------------
 
@@ -581,6 +595,8 @@ class RunLoop:
 
     async def _tell_finish(self) -> None:
         state = self._state
+        if self._run.is_resumed and state.error is None and state.finish_reason != SUSPENDED:
+            await self._forget()
         if "on_finish" not in self._run.callbacks:
             return
         info = FinishInfo(
@@ -593,6 +609,23 @@ class RunLoop:
             error=state.error,
         )
         await self._run.tell("on_finish", info)
+
+    async def _forget(self) -> None:
+        """Nobody will go on with the run any more. One that failed is kept: somebody may give it another chance."""
+        try:
+            await self._run.agent.run_store.finish(self._state.run_id)
+        except Exception:
+            # The run has come to its end; what it came to must not be lost over an old file.
+            _log.exception("the stored state of run %s could not be thrown away", self._state.run_id)
+
+
+async def _holds(predicates: Sequence[Callback], steps: list[StepResult]) -> bool:
+    """Whether one of the predicates over the steps says yes (R12.12)."""
+    for predicate in predicates:
+        verdict = predicate(steps)
+        if await verdict if inspect.isawaitable(verdict) else verdict:
+            return True
+    return False
 
 
 class IterationContext(msgspec.Struct, kw_only=True):

@@ -14,14 +14,14 @@ from interlock.agent.deadlines import check_timeout
 from interlock.agent.options import DEFAULT_MAX_STEPS, merge_options
 from interlock.agent.ports import Memory, MemoryCall, resolve_memory
 from interlock.agent.run import Run
-from interlock.agent.run_store import RunStore
+from interlock.agent.run_store import RunStore, claim
 from interlock.agent.state import RunState
-from interlock.agent.state_json import state_from_dict
+from interlock.agent.state_json import is_json
 from interlock.agent.structured import structured_output
 from interlock.agent.structuring import STRUCTURING
 from interlock.agent.suspension import Resumption
 from interlock.context import AbortSignal, RequestContext
-from interlock.errors import ConfigurationError, ProcessorError, RunStateError, ToolError, TripWire
+from interlock.errors import ConfigurationError, ProcessorError, RunStateError, TripWire
 from interlock.messages import Message, MessageList, copy_data, copy_message
 from interlock.models import ModelFallback, check_model_id, to_language_model
 from interlock.processors import Pipeline, TripwireInfo
@@ -38,18 +38,27 @@ DEFAULT_RETRIES_WITH_ERROR_PROCESSORS = 10
 """R7.1; the reference page's "defaults to 10"."""
 
 KEPT_OPTIONS = (
+    "model",
     "memory",
     "max_steps",
+    "stop_when",
+    "prepare_step",
+    "toolsets",
+    "client_tools",
     "tool_choice",
     "active_tools",
     "tool_call_concurrency",
+    "require_tool_approval",
+    "input_processors",
+    "output_processors",
+    "error_processors",
     "max_processor_retries",
     "model_settings",
     "provider_options",
+    "structured_output",
     "include_raw_chunks",
-    "require_tool_approval",
 )
-"""Options that a suspended run keeps, as far as JSON can hold their values."""
+"""Options without which a stored run would go on as another one: kept if they are JSON, else to be given again."""
 
 _log = logging.getLogger("interlock")
 
@@ -59,7 +68,6 @@ _KEPT_PIPELINES = 16
 """Compiled pipelines that an agent keeps for calls whose processors were seen before."""
 
 _ARRAYS = ("input", "output", "error")
-_PROCESSOR_OPTIONS = tuple(f"{kind}_processors" for kind in _ARRAYS)
 
 
 class Configured(Protocol):
@@ -172,24 +180,23 @@ async def prepare_run(agent: Configured, messages: Any, given: Mapping[str, Any]
     return run
 
 
-async def resume_run(agent: Configured, run_id: str, resumption: Resumption, given: Mapping[str, Any]) -> Run:
-    """Take a suspended run out of the agent's store, ready to go on; ``process_input`` does not run again (R12.37).
+async def resume_run(agent: Configured, run_id: str, resumption: Resumption | None, given: Mapping[str, Any]) -> Run:
+    """Take a stored run out of the agent's store, ready to go on; ``process_input`` does not run again (R12.37).
+
+    Args:
+        agent: The agent that goes on with it.
+        run_id: The run.
+        resumption: What was decided about a call that waits; ``None`` for a run that was paused between two steps.
+        given: Options of the call.
 
     Raises:
-        RunNotFoundError: no run of that id was suspended.
-        RunStateError: it cannot be continued as asked; it stays suspended.
+        RunNotFoundError: no run of that id is stored.
+        RunStateError: it cannot be continued as asked; it stays stored.
     """
-    state = state_from_dict(await agent.run_store.load(run_id), agent.id)
-    if state.suspended is None:
-        raise RunStateError(f"run {run_id!r} does not wait for anybody")
-    call_id = resumption.tool_call_id = state.suspended.pick(resumption.tool_call_id)
-    if state.suspended.needs_approval(call_id) is not (resumption.is_approved is not None):
-        wrong = "data" if resumption.is_approved is None else "approval"
-        raise RunStateError(f"tool call {call_id!r} does not wait for {wrong}")
+    state = RunState.from_dict(await agent.run_store.load(run_id), agent.id)
+    _check_moment(state, run_id, resumption)
+    _check_given(state, given)
     options = merge_options({**agent.default_options, **state.options}, given)
-    missing = [name for name in state.options.get("given_processors", ()) if options.get(name) is None]
-    if missing:
-        raise RunStateError(f"run {run_id!r} was started with {' and '.join(missing)} of its own: give them again")
     context = _request_context(options.get("request_context"))
     for key, value in state.request_context.items():
         if not context.has(key):
@@ -198,27 +205,71 @@ async def resume_run(agent: Configured, run_id: str, resumption: Resumption, giv
     memory, call = await _memory(agent, options, context, dynamic)
     pipeline = await _pipeline(agent, options, memory, call, dynamic)
     scope = RunScope(state, agent, context, options.get("abort_signal"), _observer(agent, options))
-    run = Run(agent, state, scope, pipeline)
-    await _settings(run, agent, options, dynamic)
-    _check_resumption(run, call_id, resumption)
-    await agent.run_store.take(run_id)
-    state.processor_states = agent.kept_states.pop(run_id, state.processor_states)
+    scope.budget = state.budget
+    try:
+        run = Run(agent, state, scope, pipeline)
+        await _settings(run, agent, options, dynamic)
+        if resumption is not None:
+            _check_tool(run, resumption)
+        await claim(agent.run_store, state)
+    except BaseException:
+        scope.end()
+        raise
+    state.processor_states = agent.kept_states.pop(state.suspension_id or "", state.processor_states)
+    run.is_resumed = True
     run.resumption = resumption
     return run
 
 
-def _check_resumption(run: Run, call_id: str, resumption: Resumption) -> None:
-    """Check new arguments and resume data while the run still waits in its store."""
-    part = run.state.message_list.find_tool_invocation(call_id)
-    tool = None if part is None else run.tools.get(part.tool_invocation.tool_name)
-    if tool is None:
+def _check_moment(state: RunState, run_id: str, resumption: Resumption | None) -> None:
+    """Check that the run stands where the caller takes it to stand, and find the call that is meant."""
+    if state.run_id != run_id:
+        raise RunStateError(f"what is stored for run {run_id!r} is malformed: it holds run {state.run_id!r}")
+    if state.suspended is None and resumption is not None:
+        raise RunStateError(
+            f"run {state.run_id!r} waits for nobody: it was paused between two steps; continue_stream goes on with it"
+        )
+    if state.suspended is not None and resumption is None:
+        waiting = ", ".join(state.suspended.waiting)
+        raise RunStateError(f"run {state.run_id!r} waits for somebody: approve, decline or resume tool call {waiting}")
+    if state.suspended is not None and resumption is not None:
+        state.suspended.check(resumption)
+
+
+def _check_given(state: RunState, given: Mapping[str, Any]) -> None:
+    """A run must not go on without what it was started with; ``None`` is an answer, but none for processors (R12.8)."""
+    missing = [
+        name
+        for name in state.required_options
+        if name not in given or (name.endswith("_processors") and given[name] is None)
+    ]
+    if missing:
+        raise RunStateError(
+            f"run {state.run_id!r} was started with {' and '.join(missing)} of its own: give them again"
+        )
+
+
+def _check_tool(run: Run, resumption: Resumption) -> None:
+    """Check the tool, new arguments and resume data while the run still waits in its store."""
+    part = run.state.message_list.find_tool_invocation(resumption.tool_call_id or "")
+    if part is None or resumption.is_approved is False:
         return
+    name = part.tool_invocation.tool_name
+    tool = run.tools.get(name)
+    if tool is None or tool.is_client_side:
+        raise RunStateError(
+            f"agent {run.state.agent_id!r} has no tool {name!r} that could carry out call {resumption.tool_call_id!r}: "
+            "give it back to the agent, or to this call with toolsets"
+        )
+    if not is_json(resumption.args):
+        raise RunStateError(f"the arguments for tool call {resumption.tool_call_id!r} must be JSON data")
     try:
         if resumption.args is not None:
             tool.validate(resumption.args)
         if resumption.is_approved is None:
             tool.validate_resume(resumption.data)
-    except ToolError as error:
+    except Exception as error:
+        # Schemas may run user code; whatever it raises, the run has not gone on.
         raise RunStateError(str(error)) from error
 
 
@@ -360,27 +411,35 @@ async def _settings(run: Run, agent: Configured, options: Mapping[str, Any], dyn
     run.max_steps = DEFAULT_MAX_STEPS
     if options:
         _apply(run, options)
+        _keep(run, options, agent.default_options)
 
 
-def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a suspended run keeps of its options.
+def _keep(run: Run, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Note in the run's state what a stored run keeps of its options.
 
-    What JSON cannot hold must not make a resumed run laxer than the run was: a function that asks for approval becomes
-    approval of everything, and processors of the call have to be given again (R12.37).
+    What JSON cannot hold must not make a run that goes on laxer than it was: a function that asks for approval becomes
+    approval of everything, and the rest has to be given again (R12.37). So have headers, which may hold keys. What came
+    from the agent's defaults comes from there again.
     """
-    kept = {name: options[name] for name in KEPT_OPTIONS if name in options}
-    if callable(kept.get("require_tool_approval")):
-        kept["require_tool_approval"] = True
-    given = [name for name in _PROCESSOR_OPTIONS if options.get(name) is not None]
-    if given:
-        kept |= {name: [] for name in given if not options[name]}
-        kept["given_processors"] = [name for name in given if name not in kept]
-    return kept
+    kept: dict[str, Any] = {}
+    required: list[str] = []
+    for name in KEPT_OPTIONS:
+        if name not in options:
+            continue
+        value = options[name]
+        if name == "require_tool_approval" and callable(value):
+            kept[name] = True
+        elif name == "active_tools" and value is not None:
+            kept[name] = list(value)
+        elif is_json(value) and not (name == "model_settings" and value is not None and "headers" in value):
+            kept[name] = value
+        elif value is not defaults.get(name):
+            required.append(name)
+    run.state.options, run.state.required_options = kept, required
 
 
 def _apply(run: Run, options: Mapping[str, Any]) -> None:
     """Take over the options of a call."""
-    run.state.options = _kept(options)
     run.tool_choice = options.get("tool_choice", "auto")
     active = options.get("active_tools")
     run.active_tools = None if active is None else list(active)
@@ -389,6 +448,7 @@ def _apply(run: Run, options: Mapping[str, Any]) -> None:
     check_timeout(run.model_settings.get("timeout"))
     run.structured_output = structured_output(options.get("structured_output"))
     run.max_steps, run.stop_when = _step_limits(options)
+    run.pause_when = _predicates(options.get("pause_when"))
     run.include_raw_chunks = bool(options.get("include_raw_chunks", False))
     run.tool_call_concurrency = options.get("tool_call_concurrency")
     run.require_tool_approval = options.get("require_tool_approval", False)
@@ -442,10 +502,13 @@ def _retry_limit(agent: Configured, options: Mapping[str, Any], pipeline: Pipeli
 
 
 def _step_limits(options: Mapping[str, Any]) -> tuple[int | None, Sequence[Callable[..., Any]]]:
-    stop_when = options.get("stop_when")
-    predicates = () if stop_when is None else (stop_when,) if callable(stop_when) else tuple(stop_when)
+    predicates = _predicates(options.get("stop_when"))
     max_steps = options.get("max_steps")
     return (DEFAULT_MAX_STEPS if max_steps is None and not predicates else max_steps), predicates
+
+
+def _predicates(given: Any) -> Sequence[Callable[..., Any]]:
+    return () if given is None else (given,) if callable(given) else tuple(given)
 
 
 def _check_tool_choice(run: Run) -> None:

@@ -571,6 +571,7 @@ class Reply(msgspec.Struct, eq=False):
         """Be the complete reply of a step that was suspended."""
         self.finish_reason = suspended.finish_reason
         self.usage = suspended.step.usage
+        self.warnings = suspended.step.warnings
         self.has_response = self.is_started = self._is_assembled = self._is_flushed = True
 
     @property

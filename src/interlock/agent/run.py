@@ -63,6 +63,7 @@ class Run(msgspec.Struct, eq=False):
     """The agent's number of client-level retries (R7.13)."""
     max_steps: int | None = None
     stop_when: Sequence[Callback] = ()
+    pause_when: Sequence[Callback] = ()
     include_raw_chunks: bool = False
     tool_call_concurrency: int | None = None
     require_tool_approval: Any = False
@@ -72,6 +73,8 @@ class Run(msgspec.Struct, eq=False):
     attempts: int = 0
     """Attempts begun in this process."""
     deadlines: Deadlines | None = None
+    is_resumed: bool = False
+    """Whether the run began earlier, and was stored meanwhile."""
     resumption: Resumption | None = None
     """What a suspended run goes on with; taken by its first attempt."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 Data = dict[str, Any]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class InvocationShape(msgspec.Struct, rename="camel"):
@@ -32,6 +34,10 @@ class PartShape(msgspec.Struct, rename="camel"):
     source: Data | None = None
     error: Data | None = None
     provider_metadata: Data | None = None
+
+    def __post_init__(self) -> None:
+        if self.type == "tool-invocation" and self.tool_invocation is None:
+            raise ValueError("a part of type 'tool-invocation' has a toolInvocation")
 
 
 class ContentShape(msgspec.Struct, rename="camel"):
@@ -87,6 +93,10 @@ class ListShape(msgspec.Struct, rename="camel"):
     attempt: Data | None = None
 
 
+Place = tuple[Count, Count]
+"""Position of a message, and of a part in it."""
+
+
 class ChunkShape(msgspec.Struct, rename="camel"):
     """A chunk of a step."""
 
@@ -95,22 +105,54 @@ class ChunkShape(msgspec.Struct, rename="camel"):
     run_id: str = ""
 
 
+class CallShape(msgspec.Struct, rename="camel"):
+    """The payload of a chunk about a tool call."""
+
+    tool_call_id: str
+    tool_name: str
+
+
+class CallChunkShape(msgspec.Struct, rename="camel"):
+    """A chunk about a tool call."""
+
+    type: str
+    payload: CallShape
+    run_id: str = ""
+
+
+class TripwireShape(msgspec.Struct, rename="camel"):
+    """Why a step was rejected or blocked."""
+
+    reason: str
+    processor_id: str
+    retry: bool
+    metadata: Any
+
+
 class StepShape(msgspec.Struct, rename="camel"):
     """A step."""
 
-    step_number: int
+    step_number: Count
+    step_type: Literal["initial", "tool-result"]
     text: str
-    parts: list[PartShape]
-    reasoning: list[PartShape]
+    parts: list[PartShape | Place]
+    reasoning: list[PartShape | Place]
     sources: list[ChunkShape]
     files: list[ChunkShape]
-    tool_calls: list[ChunkShape]
-    tool_results: list[ChunkShape]
+    tool_calls: list[CallChunkShape]
+    tool_results: list[CallChunkShape]
     finish_reason: str
     warnings: list[Any]
     response: Data
     model_id: str
     provider_metadata: Data | None
+    tripwire: TripwireShape | None
+
+
+class EndedShape(StepShape, rename="camel"):
+    """A step that is over."""
+
+    is_accepted: bool
 
 
 class SuspendedShape(msgspec.Struct, rename="camel"):
@@ -118,8 +160,17 @@ class SuspendedShape(msgspec.Struct, rename="camel"):
 
     step: StepShape
     finish_reason: str
-    waiting: dict[str, ChunkShape]
-    resolved: int
+    model_index: Count
+    waiting: Annotated[dict[str, CallChunkShape], msgspec.Meta(min_length=1)]
+    resolved: Count
+
+
+class BudgetShape(msgspec.Struct, rename="camel"):
+    """What the processors have used."""
+
+    retries: Count
+    guard_calls: Count
+    cost: float
 
 
 class StateShape(msgspec.Struct, rename="camel"):
@@ -127,15 +178,19 @@ class StateShape(msgspec.Struct, rename="camel"):
 
     run_id: str
     agent_id: str
+    suspension_id: str | None
     message_id: str
     messages: ListShape
-    steps: list[StepShape]
-    step_number: int
-    retry_count: int
+    steps: list[EndedShape]
+    step_number: Count
+    retry_count: Count
     processor_states: dict[str, Data]
     usage: Data
+    budget: BudgetShape | None
+    used_ms: Amount
     system_baseline: list[SystemMessageShape]
     call_ids: list[str]
     request_context: Data
     options: Data
+    required_options: list[str]
     suspended: SuspendedShape | None

@@ -20,6 +20,8 @@ class SuspendedStep(msgspec.Struct, kw_only=True):
 
     step: StepResult
     finish_reason: str
+    model_index: int = 0
+    """Which of the run's models gave the reply."""
     waiting: dict[str, Chunk]
     """Call id → the ``tool-call-approval`` or ``tool-call-suspended`` chunk that told of it."""
     resolved: int = 0
@@ -40,9 +42,17 @@ class SuspendedStep(msgspec.Struct, kw_only=True):
             raise RunStateError(f"tool call {tool_call_id!r} does not wait for anybody; waiting: {waiting}")
         return tool_call_id
 
-    def needs_approval(self, tool_call_id: str) -> bool:
-        """Whether the call waits for approval, not for data."""
-        return self.waiting[tool_call_id].type == "tool-call-approval"
+    def check(self, resumption: Resumption) -> None:
+        """Name the call that the resumption means.
+
+        Raises:
+            RunStateError: no such call waits, it waits for something else, or several wait and none was named.
+        """
+        call_id = resumption.tool_call_id = self.pick(resumption.tool_call_id)
+        needs_approval = self.waiting[call_id].type == "tool-call-approval"
+        if needs_approval is not (resumption.is_approved is not None):
+            wrong = "data" if needs_approval else "approval"
+            raise RunStateError(f"tool call {call_id!r} does not wait for {wrong}")
 
 
 class Resumption(msgspec.Struct, kw_only=True):

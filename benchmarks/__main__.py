@@ -1,4 +1,4 @@
-"""``python -m benchmarks core | models | profile WORKLOAD | import``."""
+"""``python -m benchmarks core | models | profile WORKLOAD | state | import``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from benchmarks.import_cost import as_text, import_cost
 from benchmarks.measure import measure
 from benchmarks.models import model_names, model_workloads
 from benchmarks.profiling import run_profile
 from benchmarks.report import as_json, as_table
+from benchmarks.state import as_text as state_table
+from benchmarks.state import state_costs
 from benchmarks.workloads import Workload, workloads
 
 
@@ -40,6 +44,12 @@ def _models(options: argparse.Namespace) -> int:
 def _profile(options: argparse.Namespace) -> int:
     (workload,) = _chosen(options)
     print(run_profile(workload, seconds=options.seconds, lines=options.lines, sort=options.sort))
+    return 0
+
+
+def _state(options: argparse.Namespace) -> int:
+    costs = state_costs(rounds=options.rounds)
+    print(json.dumps(msgspec.to_builtins(costs)) if options.json else state_table(costs))
     return 0
 
 
@@ -85,6 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     for command in (core, profile):
         command.add_argument("--chunks", type=_count, default=5_000, help="deltas of a stream (default: 5000)")
         command.add_argument("--crowd", type=_count, default=200, help="runs at once (default: 200)")
+
+    state = commands.add_parser("state", help="time a stored run: to JSON and back, at three sizes")
+    state.add_argument("--json", action="store_true", help="print one JSON list, an entry a size")
+    state.add_argument("--rounds", type=_count, default=7, help="how often each is done (default: 7)")
+    state.set_defaults(command=_state)
 
     importing = commands.add_parser("import", help="time `import interlock` in fresh processes and show what it loads")
     importing.add_argument("--json", action="store_true", help="print one JSON object")

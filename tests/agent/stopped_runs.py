@@ -190,6 +190,8 @@ TOOLS: list[Any] = [
     "done",
 ]
 
+SUM = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+
 SCENARIOS: dict[str, Scenario] = {
     "tools": Scenario([TOOLS], stops=3, options=lambda: {"request_context": {"tenant": "acme"}}),
     "retries": Scenario(
@@ -238,6 +240,13 @@ SCENARIOS: dict[str, Scenario] = {
             "stop_when": lambda steps: len(steps) == 3,
             "prepare_step": lambda args: {"tool_choice": "required"} if args.step_number else None,
         },
+    ),
+    "typed": Scenario(
+        [[["one ", tool_call("add", {"a": 1, "b": 2}, id="c1")], '{"sum": "three"}', '{"sum": 3}']],
+        stops=1,
+        settings=lambda: {"max_processor_retries": 2},
+        options=lambda: {"structured_output": SUM},
+        again=lambda: {"structured_output": SUM},
     ),
     "fallback": Scenario(
         [
@@ -318,6 +327,7 @@ async def lead(
         "finish_reason": outcome.finish_reason,
         "waits": outcome.suspend_payload is not None,
         "text": outcome.text,
+        "object": outcome.object,
         "reasoning": outcome.reasoning_text,
         "usage": outcome.usage.to_dict(),
         "steps": [_step(step) for step in outcome.steps],

@@ -10,6 +10,8 @@ from benchmarks.__main__ import main
 from benchmarks.import_cost import as_text
 from benchmarks.measure import Round
 from benchmarks.report import as_json, as_table
+from benchmarks.state import as_text as state_table
+from benchmarks.state import state_costs
 from benchmarks.workloads import Workload, workloads
 
 NAMES = [
@@ -110,3 +112,12 @@ def test_an_edge_that_is_loaded_is_named() -> None:
         "edges": ["openai"],
     }
     assert "must not be loaded: openai" in as_text(cost)
+
+
+def test_state_shows_what_states_of_each_size_cost() -> None:
+    costs = state_costs(rounds=1, sizes=((1, 2), (2, 4)))
+    assert [(cost.steps, cost.messages) for cost in costs] == [(1, 2), (2, 4)]
+    assert all(cost.kilobytes > 0 and cost.to_json_ms > 0 and cost.from_json_ms > 0 for cost in costs)
+    table = state_table(costs).splitlines()
+    assert table[0].split() == ["steps", "messages", "KB", "to_json", "ms", "from_json", "ms"]
+    assert table[1].count("( 1.0x)") == 3

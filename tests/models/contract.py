@@ -104,14 +104,20 @@ def _cell(capability: str, adapter: Column, outcomes: Outcomes) -> str:
     return f"FAILED {name}" if name in outcomes.failed else f"NOT RUN {name}"
 
 
-def main() -> int:
-    """Run the contract, print the table; 1 if a test failed."""
-    from tests.models.contract_adapters import ADAPTERS
+def main(arguments: Sequence[str] = ()) -> int:
+    """Run the contract, print the table; 1 if a test failed.
 
+    Args:
+        arguments: For pytest, such as ``-k google``; what did not run is told in the table.
+    """
     outcomes = Outcomes()
     said = io.StringIO()
+    tests = str(Path(__file__).with_name("test_contract.py"))
     with contextlib.redirect_stdout(said):
-        status = pytest.main(["-q", str(Path(__file__).with_name("test_contract.py"))], plugins=[outcomes])
+        status = pytest.main(["-q", tests, *arguments], plugins=[outcomes])
+    # pytest refuses to begin when packages that have plugins for it were imported before.
+    from tests.models.contract_adapters import ADAPTERS
+
     print(table(ADAPTERS, outcomes))
     if status != pytest.ExitCode.OK:
         print(said.getvalue(), file=sys.stderr)
@@ -119,4 +125,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

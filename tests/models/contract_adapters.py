@@ -16,6 +16,7 @@ from interlock.chunks import CONTENT_FILTER, STOP, TOOL_CALLS
 from interlock.errors import APICallError
 from interlock.models import (
     AnthropicModel,
+    Azure,
     GoogleModel,
     LanguageModel,
     ModelRequest,
@@ -117,8 +118,9 @@ class HttpAdapter:
     """An adapter whose provider is spoken to over HTTP.
 
     Args:
-        name: Column and folder of fixtures.
+        name: Column.
         make: Makes the model that sends through a client.
+        folder: Of the recorded answers; ``None`` if it is called as the column is.
         expected: What the recorded answers say.
         asked: What requests become.
         signature: What reasoning is signed with.
@@ -133,6 +135,7 @@ class HttpAdapter:
         name: str,
         make: Callable[[httpx2.AsyncClient], LanguageModel],
         *,
+        folder: str | None = None,
         expected: dict[str, Said],
         asked: dict[str, Asked],
         signature: str,
@@ -142,6 +145,7 @@ class HttpAdapter:
         not_offered: frozenset[str] = frozenset(),
     ) -> None:
         self.name = name
+        self._folder = FIXTURES / (folder or name)
         self.expected = expected
         self.asked = asked
         self.signature = signature
@@ -161,7 +165,7 @@ class HttpAdapter:
         if capability == "unknown event":
             return self._with_surprise(self.pieces("streamed text"))
         answer = self._answers.get(capability) or self._answers["streamed text"]
-        return answer if isinstance(answer, bytes) else (FIXTURES / self.name / f"{answer}.sse").read_bytes()
+        return answer if isinstance(answer, bytes) else (self._folder / f"{answer}.sse").read_bytes()
 
     def play_pieces(self, pieces: Sequence[bytes]) -> Played:
         return self._serve(200, EVENTS, _Body(pieces))
@@ -381,75 +385,84 @@ OPENAI_CHAT = HttpAdapter(
     not_offered=frozenset({"provider's own tool", "provider-executed tools"}),
 )
 
-OPENAI_RESPONSES = HttpAdapter(
-    "openai_responses",
-    lambda client: OpenAIResponsesModel("gpt-5", api_key=SECRET, client=client),
-    answers={
-        "streamed text": "text",
-        "tool call": "reasoning_tool",
-        "parallel tool calls": "parallel_tools",
-        "missing call ids": _without_ids("openai_responses", "parallel_tools", rb'("call_id":")call_[^"]*'),
-        "reasoning": "raw_reasoning",
-        "signed reasoning goes back": "reasoning_tool",
-        "provider-executed tools": "web_search",
-        "citations": "web_search",
-        "content filter": "refusal",
-        "usage": "text",
-        "structured output": "structured",
-        "error inside the stream": "failed",
-        "truncated stream": "truncated",
-    },
-    expected={
-        "streamed text": Said("Grüße, 世界 👋🏽 from\n\u2028the other side."),
-        "tool call": Said(
-            reasoning="**Looking up** the weather.Oslo is in Norway.",
-            calls=[("get_weather", {"city": "Tromsø ❄️"})],
-            reason=TOOL_CALLS,
-        ),
-        "parallel tool calls": Said(
-            calls=[("get_weather", {"city": "Oslo"}), ("get_weather", {"city": "Rome"}), ("now", {})],
-            reason=TOOL_CALLS,
-        ),
-        "reasoning": Said("Hello.", "The user greets me."),
-        "content filter": Said("I'm sorry, I can't help with that.", reason=CONTENT_FILTER),
-        "usage": Said(
-            "Grüße, 世界 👋🏽 from\n\u2028the other side.",
-            usage={
-                "inputTokens": 31,
-                "outputTokens": 14,
-                "totalTokens": 45,
-                "reasoningTokens": 0,
-                "cachedInputTokens": 16,
-            },
-        ),
-        "structured output": Said('{"city":"Århus","inhabitants":null}'),
-        "error inside the stream": Said("Partial."),
-    },
-    asked={
-        "image by address": Asked({"type": "input_image", "image_url": PAGE}, IMAGES["image by address"]),
-        "image as data URI": Asked({"image_url": f"data:image/png;base64,{PNG}"}, IMAGES["image as data URI"]),
-        "image by file id": Asked({"type": "input_image", "file_id": "file-a1"}, uploaded("file-a1")),
-        "document in the prompt": Asked({"file_data": "data:application/pdf;base64,JVBERi0="}, PDF),
-        "tool choice": Asked({"tool_choice": {"type": "function", "name": "now"}}, fields=ONE_TOOL),
-        "provider's own tool": Asked(
-            {"tools": [{"type": "web_search"}], "include": ["web_search_call.action.sources"]},
-            fields={
-                "provider_options": {"openai": {"tools": [{"type": "web_search"}], "reasoning": {"effort": "none"}}}
-            },
-        ),
-        "provider options": Asked(
-            {"reasoning": {"effort": "low"}}, fields={"provider_options": {"openai": {"reasoningEffort": "low"}}}
-        ),
-        "cache marker": Asked(
-            {"text": "long", "prompt_cache_breakpoint": {"mode": "explicit"}},
-            marked("openai", promptCacheBreakpoint=True),
-        ),
-    },
-    signature="gAAAAABo-wea-ther-encrypted-0123456789==",
-    not_offered=frozenset({"stop sequences"}),
-    refusal=_openai_refusal,
-    surprise=b'event: response.surprise\ndata: {"type":"response.surprise","sequence_number":1,"delta":{"a":1}}\n\n',
-)
+
+def responses_adapter(name: str, azure: Azure | None = None) -> HttpAdapter:
+    """The Responses API, at OpenAI or at Azure."""
+    provider = "openai" if azure is None else "azure"
+    return HttpAdapter(
+        name,
+        lambda client: OpenAIResponsesModel("gpt-5", api_key=SECRET, azure=azure, client=client),
+        folder="openai_responses",
+        answers={
+            "streamed text": "text",
+            "tool call": "reasoning_tool",
+            "parallel tool calls": "parallel_tools",
+            "missing call ids": _without_ids("openai_responses", "parallel_tools", rb'("call_id":")call_[^"]*'),
+            "reasoning": "raw_reasoning",
+            "signed reasoning goes back": "reasoning_tool",
+            "provider-executed tools": "web_search",
+            "citations": "web_search",
+            "content filter": "refusal",
+            "usage": "text",
+            "structured output": "structured",
+            "error inside the stream": "failed",
+            "truncated stream": "truncated",
+        },
+        expected={
+            "streamed text": Said("Grüße, 世界 👋🏽 from\n\u2028the other side."),
+            "tool call": Said(
+                reasoning="**Looking up** the weather.Oslo is in Norway.",
+                calls=[("get_weather", {"city": "Tromsø ❄️"})],
+                reason=TOOL_CALLS,
+            ),
+            "parallel tool calls": Said(
+                calls=[("get_weather", {"city": "Oslo"}), ("get_weather", {"city": "Rome"}), ("now", {})],
+                reason=TOOL_CALLS,
+            ),
+            "reasoning": Said("Hello.", "The user greets me."),
+            "content filter": Said("I'm sorry, I can't help with that.", reason=CONTENT_FILTER),
+            "usage": Said(
+                "Grüße, 世界 👋🏽 from\n\u2028the other side.",
+                usage={
+                    "inputTokens": 31,
+                    "outputTokens": 14,
+                    "totalTokens": 45,
+                    "reasoningTokens": 0,
+                    "cachedInputTokens": 16,
+                },
+            ),
+            "structured output": Said('{"city":"Århus","inhabitants":null}'),
+            "error inside the stream": Said("Partial."),
+        },
+        asked={
+            "image by address": Asked({"type": "input_image", "image_url": PAGE}, IMAGES["image by address"]),
+            "image as data URI": Asked({"image_url": f"data:image/png;base64,{PNG}"}, IMAGES["image as data URI"]),
+            "image by file id": Asked({"type": "input_image", "file_id": "file-a1"}, uploaded("file-a1")),
+            "document in the prompt": Asked({"file_data": "data:application/pdf;base64,JVBERi0="}, PDF),
+            "tool choice": Asked({"tool_choice": {"type": "function", "name": "now"}}, fields=ONE_TOOL),
+            "provider's own tool": Asked(
+                {"tools": [{"type": "web_search"}], "include": ["web_search_call.action.sources"]},
+                fields={
+                    "provider_options": {provider: {"tools": [{"type": "web_search"}], "reasoning": {"effort": "none"}}}
+                },
+            ),
+            "provider options": Asked(
+                {"reasoning": {"effort": "low"}}, fields={"provider_options": {provider: {"reasoningEffort": "low"}}}
+            ),
+            "cache marker": Asked(
+                {"text": "long", "prompt_cache_breakpoint": {"mode": "explicit"}},
+                marked(provider, promptCacheBreakpoint=True),
+            ),
+        },
+        signature="gAAAAABo-wea-ther-encrypted-0123456789==",
+        not_offered=frozenset({"stop sequences"}),
+        refusal=_openai_refusal,
+        surprise=b'event: response.surprise\ndata: {"type":"response.surprise","delta":{"a":1}}\n\n',
+    )
+
+
+OPENAI_RESPONSES = responses_adapter("openai_responses")
+AZURE = responses_adapter("azure", Azure(endpoint="https://acme.openai.azure.com"))
 
 ANTHROPIC = HttpAdapter(
     "anthropic",
@@ -591,4 +604,4 @@ GOOGLE = HttpAdapter(
     surprise=b'data: {"surprise": {"a": 1}}\r\n\r\n',
 )
 
-ADAPTERS: list[Adapter] = [ANTHROPIC, GOOGLE, OPENAI_CHAT, OPENAI_RESPONSES, ScriptedAdapter()]
+ADAPTERS: list[Adapter] = [ANTHROPIC, AZURE, GOOGLE, OPENAI_CHAT, OPENAI_RESPONSES, ScriptedAdapter()]

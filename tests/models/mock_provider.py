@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import httpx2
-from openai import AsyncOpenAI
 
 
 class MockProvider:
@@ -32,8 +31,3 @@ class MockProvider:
         if isinstance(reply, Exception):
             raise reply
         return reply
-
-
-def openai_client(provider: MockProvider, **options: Any) -> AsyncOpenAI:
-    """OpenAI's SDK on the provider's transport."""
-    return AsyncOpenAI(**{"api_key": "sk-secret", "max_retries": 0, "http_client": provider.http, **options})

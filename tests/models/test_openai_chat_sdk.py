@@ -17,7 +17,8 @@ from interlock.chunks import Chunk, Finish, Source, ToolCall, chunk_to_dict
 from interlock.errors import APICallError
 from interlock.models import ModelRequest, OpenAIChatModel
 from interlock.testing import drain, text_of
-from tests.models.mock_provider import MockProvider, openai_client
+from tests.models.mock_provider import MockProvider
+from tests.models.openai_sdk import openai_client
 from tests.models.reading import content
 from tests.models.wire import HELLO, MockServer, event_reply
 

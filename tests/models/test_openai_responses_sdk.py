@@ -15,7 +15,8 @@ from interlock.chunks import Chunk, Finish
 from interlock.errors import APICallError, ConfigurationError
 from interlock.models import ModelRequest, OpenAIResponsesModel
 from interlock.testing import drain, text_of
-from tests.models.mock_provider import MockProvider, openai_client
+from tests.models.mock_provider import MockProvider
+from tests.models.openai_sdk import openai_client
 from tests.models.reading import HI, calls_of, finish_of, payloads
 from tests.models.responses_server import BROKEN, COMPLETE, events_of, fixture, read
 from tests.models.wire import event_reply

@@ -1,4 +1,4 @@
-"""``python -m benchmarks core | models | profile WORKLOAD | state | import``."""
+"""``python -m benchmarks core | models | composition | profile WORKLOAD | state | import``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.composition import composition_names, composition_workloads
 from benchmarks.import_cost import as_text, import_cost
 from benchmarks.measure import measure
 from benchmarks.models import model_names, model_workloads
@@ -38,6 +39,14 @@ def _models(options: argparse.Namespace) -> int:
     chosen = [one for one in model_workloads(chunks=options.chunks) if not options.only or one.name in options.only]
     measured = asyncio.run(measure(chosen, rounds=options.rounds, slice_s=options.slice_s))
     print(json.dumps(as_json(measured)) if options.json else as_table(measured, bare="SDK"))
+    return 0
+
+
+def _composition(options: argparse.Namespace) -> int:
+    known = composition_workloads(chunks=options.chunks)
+    chosen = [one for one in known if not options.only or one.name in options.only]
+    measured = asyncio.run(measure(chosen, rounds=options.rounds, slice_s=options.slice_s))
+    print(json.dumps(as_json(measured)) if options.json else as_table(measured, bare="plain list"))
     return 0
 
 
@@ -80,7 +89,14 @@ def _parser() -> argparse.ArgumentParser:
     models.add_argument("--chunks", type=_count, default=2_000, help="deltas of a stream (default: 2000)")
     models.set_defaults(command=_models)
 
-    for command in (core, models):
+    composition = commands.add_parser("composition", help="measure composed processors beside a plain list of them")
+    composition.add_argument(
+        "--only", action="append", choices=composition_names(), metavar="NAME", help="this workload; may be repeated"
+    )
+    composition.add_argument("--chunks", type=_count, default=2_000, help="deltas of a stream (default: 2000)")
+    composition.set_defaults(command=_composition)
+
+    for command in (core, models, composition):
         command.add_argument("--json", action="store_true", help="print one JSON object, a member a workload")
         command.add_argument("--rounds", type=_count, default=7, help="turns of each workload (default: 7)")
         command.add_argument("--slice-s", type=float, default=0.2, help="seconds a side in each turn (default: 0.2)")

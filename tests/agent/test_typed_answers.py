@@ -15,14 +15,14 @@ import pydantic
 import pytest
 from typing_extensions import TypedDict
 
-from interlock import AbortSignal, ConfigurationError, TextDelta
+from interlock import AbortSignal, ConfigurationError, TextDelta, tool
 from interlock.agent import StructuredOutputOptions
 from interlock.agent.elements import Elements
 from interlock.agent.structured import ParsedObject, structured_output
 from interlock.chunks import ObjectChunk, TextDeltaPayload
-from interlock.errors import StructuredOutputError
+from interlock.errors import RunStateError, StructuredOutputError
 from interlock.memory import InMemoryStore, Memory
-from interlock.testing import ScriptedModel, text, types_of, wait_for
+from interlock.testing import ScriptedModel, text, tool_call, types_of, wait_for
 from tests.agent.kit import THREAD, Drive, agent_of, chunks_of, kept, made_sync, saved, stored
 
 pytestmark = pytest.mark.anyio
@@ -406,6 +406,26 @@ async def test_a_run_that_was_cancelled_before_asks_no_other_model() -> None:
     asked = {"schema": Item, "model": structuring}
     result = await agent.generate("hi", structured_output=asked, abort_signal=signal)
     assert (result.status, structuring.calls) == ("canceled", 0)
+
+
+@pytest.mark.parametrize("asked", [{"type": "object", "required": ["n"]}, Count], ids=["schema", "type"])
+async def test_a_suspended_run_is_still_to_give_an_object(asked: Any) -> None:
+    """R12.33, R12.37"""
+    agent = agent_of([[tool_call("look")], '{"m":1}', '{"n":1}'], tools=[look], max_processor_retries=1)
+    suspended = await agent.generate("hi", structured_output=asked, require_tool_approval=True)
+    assert (suspended.status, suspended.object) == ("suspended", None)
+    again: Any = {} if isinstance(asked, dict) else {"structured_output": asked}
+    if again:
+        with pytest.raises(RunStateError, match="structured_output"):
+            await agent.approve_tool_call_generate(suspended.run_id)
+    result = await agent.approve_tool_call_generate(suspended.run_id, **again)
+    assert result.object == ({"n": 1} if isinstance(asked, dict) else Count(n=1))
+
+
+@tool(in_thread=False)
+def look() -> str:
+    """Look."""
+    return "seen"
 
 
 async def test_the_time_limit_of_the_run_holds_for_the_other_model() -> None:

@@ -72,6 +72,22 @@ Weather in Bergen? It is 4 degrees and raining. (calls of the model so far: 2)
     )
 
 
+async def test_composition(capsys: pytest.CaptureFixture[str]) -> None:
+    """R16.4, R16.6, R16.8, R16.9"""
+    await example("composition").main()
+    assert (
+        capsys.readouterr().out
+        == """\
+asked:    Did you write to [e-mail] ?
+answered: We wrote to her.
+asked:    Did you write to [e-mail]?
+answered: WE WROTE TO HER.
+asked:    I am mallory@example.com
+blocked:  blocklist said: Mallory may not ask.
+"""
+    )
+
+
 def support_script() -> list[Any]:
     return [
         [tool_call("lookup_customer", {"email": "Maria.Keller@example.com"})],

@@ -431,11 +431,18 @@ def _keep(run: Run, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
             kept[name] = True
         elif name == "active_tools" and value is not None:
             kept[name] = list(value)
+        elif name == "structured_output" and is_json(data := _asked_as_data(value)):
+            kept[name] = data
         elif is_json(value) and not (name == "model_settings" and value is not None and "headers" in value):
             kept[name] = value
         elif value is not defaults.get(name):
             required.append(name)
     run.state.options, run.state.required_options = kept, required
+
+
+def _asked_as_data(given: Any) -> dict[str, Any] | None:
+    asked = structured_output(given)
+    return None if asked is None else asked.data
 
 
 def _apply(run: Run, options: Mapping[str, Any]) -> None:

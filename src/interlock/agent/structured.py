@@ -52,6 +52,11 @@ class StructuredOutputOptions(msgspec.Struct, kw_only=True):
     """The schema, read once."""
 
     @property
+    def data(self) -> dict[str, Any]:
+        """The options as they were given; JSON where they hold neither a type nor a model."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "parsed"}
+
+    @property
     def wrapper(self) -> str | None:
         """The member in which a JSON mode is asked for the value, as it can only write objects."""
         assert self.parsed is not None

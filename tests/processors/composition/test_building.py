@@ -194,3 +194,21 @@ def test_one_workflow_may_serve_several_agents() -> None:
     workflow: Workflow = sequence(judge())
     agents = [Agent(id=name, model=ScriptedModel(["x"]), input_processors=[workflow]) for name in "ab"]
     assert [agent.input_processors for agent in agents] == [(workflow,), (workflow,)]
+
+
+@pytest.mark.parametrize(
+    ("build", "complaint"),
+    [
+        (lambda: create_workflow("w").parallel(judge()), "parallel() takes a list of processors, not"),
+        (lambda: create_workflow("w").branch((always, judge())), "branch() takes pairs (condition, processor), not"),
+        (lambda: create_workflow("w").branch(always), "branch() takes a list of pairs (condition, processor), not"),
+        (
+            lambda: when("always", judge()),
+            "when() takes a condition, which is a function of the step data, not",
+        ),
+    ],
+)
+def test_what_is_not_put_together_right_is_told_by_what_was_called(build: Any, complaint: str) -> None:
+    """R16.1"""
+    with pytest.raises(TypeError, match=re.escape(complaint)):
+        build()

@@ -12,7 +12,7 @@ from interlock import Chunk, DataChunk, MessageList, TextDelta
 from interlock.errors import ProcessorReturnError, ProcessorWorkflowError
 from interlock.processors import MapArgs, ProcessorStepData, create_workflow, parallel, sequence, when
 from interlock.testing import ScriptedModel, text, text_of
-from tests.agent.kit import Drive, Made, Make, agent_of, chunks_of, streamed
+from tests.agent.kit import Drive, Made, Make, agent_of, chunks_of, made_sync, streamed
 from tests.processors.composition.test_sequences import WAYS, Arrange
 
 pytestmark = pytest.mark.anyio
@@ -469,3 +469,38 @@ async def test_a_run_without_chunk_hooks_in_its_workflows_has_no_chain(make: Mak
     agent = agent_of(model, output_processors=[parallel(make("a", process_output_step=lambda args: None), keep=None)])
     assert agent.static_pipeline is not None
     assert agent.static_pipeline.chain(None) is None  # type: ignore[arg-type]
+
+
+async def test_conditions_that_wait_and_conditions_that_do_not_choose_in_one_order(drive: Drive) -> None:
+    """R16.8"""
+    asked: list[str] = []
+
+    def now(name: str, verdict: Any) -> Any:
+        def condition(data: Any) -> Any:
+            if data.part.type == "text-delta":
+                asked.append(name)
+            return verdict
+
+        return condition
+
+    def later(name: str, verdict: Any) -> Any:
+        async def condition(data: Any) -> Any:
+            await asyncio.sleep(0)
+            return now(name, verdict)(data)
+
+        return condition
+
+    def appends(mark: str) -> Made:
+        def mark_text(args: Any) -> Any:
+            if args.part.type == "text-delta":
+                args.part.payload.text += mark
+            return args.part
+
+        return made_sync(mark, process_output_stream=mark_text)
+
+    first_later = [(later("1", 0), appends("x")), (now("2", 1), appends("y")), (later("3", None), appends("z"))]
+    first_now = [(now("4", ""), appends("x")), (later("5", True), appends("y")), (now("6", False), appends("z"))]
+    for cases in (first_later, first_now):
+        workflow = create_workflow("w").branch(cases).commit()
+        assert await text_after(drive, workflow, said=["a"]) == "ay"
+    assert asked == ["1", "2", "3", "4", "5", "6"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, cast
 
 from interlock.chunks import Chunk
@@ -138,7 +138,7 @@ async def run_branches(outer: RunScope, scopes: Sequence[BranchScope], work: Seq
         TripWire: a branch aborted.
         Exception: a branch failed, and none aborted.
     """
-    failures = await (_run_at_once(work) if at_once else _run_in_order(work))
+    failures = await (_run_at_once(work) if at_once and len(work) > 1 else _run_in_order(work))
     for scope in scopes:
         if scope.trip is not None:
             outer.record_trip(scope.trip.tripwire, scope.trip.processor, scope.trip.hook)
@@ -158,10 +158,13 @@ async def _run_in_order(work: Sequence[Work]) -> list[Exception]:
 
 async def _run_at_once(work: Sequence[Work]) -> list[Exception]:
     tasks = [asyncio.get_running_loop().create_task(run()) for run in work]
+    unfinished: Collection[asyncio.Task[None]] = tasks
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        _, unfinished = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        for task in tasks:
-            task.cancel()
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    return [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        if unfinished:
+            for task in unfinished:
+                task.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+    failures = [task.exception() for task in tasks if not task.cancelled()]
+    return [failure for failure in failures if isinstance(failure, Exception)]

@@ -5,7 +5,7 @@ A processor that is a step of its own has an ordinary link in the chain, as if t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Protocol
@@ -58,8 +58,8 @@ class Branched(Protocol):
         """Whether all branches run."""
         ...
 
-    async def choose(self, data: ProcessorStepData, hook: str) -> Sequence[Branch]:
-        """The branches that run."""
+    def choose(self, data: ProcessorStepData, hook: str) -> Sequence[Branch] | Awaitable[Sequence[Branch]]:
+        """The branches that run; to be awaited if a condition has to wait."""
         ...
 
 
@@ -118,15 +118,32 @@ class BranchedChunks:
             self._scopes[branch.id] = branch_scope
             self._chains[branch.id] = StreamChain(branch.open(own, None), own)
 
-    async def process(self, args: ProcessOutputStreamArgs) -> Any:
-        """What the step makes of the chunk."""
+    def route(self, args: ProcessOutputStreamArgs) -> Any:
+        """What the one branch whose condition holds makes of the chunk; there is no map. Awaited only if it waits."""
         chunk = args.part
-        self._tell_chains(args.from_cache)
+        if args.from_cache is not self._from_cache:
+            self._tell_chains(args.from_cache)
+        chosen = self._fork.choose(ProcessorStepData.of_chunk(chunk, args), HOOK)
+        if not isinstance(chosen, list):
+            return self._route_later(chosen, chunk)
+        return self._chains[chosen[0].id].process(chunk) if chosen else chunk
+
+    async def _route_later(self, choosing: Any, chunk: Chunk) -> Any:
+        chosen = await choosing
+        return await self._chains[chosen[0].id].process(chunk) if chosen else chunk
+
+    async def process(self, args: ProcessOutputStreamArgs) -> Any:
+        """What the step and its map make of the chunk."""
+        chunk = args.part
+        if args.from_cache is not self._from_cache:
+            self._tell_chains(args.from_cache)
         data = ProcessorStepData.of_chunk(chunk, args)
-        chosen = await self._fork.choose(data, HOOK)
+        chosen = self._fork.choose(data, HOOK)
+        if not isinstance(chosen, Sequence):
+            chosen = await chosen
         mapping, trail = self._fork.map, self._trail
-        if mapping is None or trail is None:
-            return await self._chains[chosen[0].id].process(chunk) if chosen else chunk
+        assert mapping is not None
+        assert trail is not None
         outputs = {branch.id: data for branch in chosen}
 
         async def work(branch: Branch) -> None:
@@ -209,7 +226,6 @@ class BranchedChunks:
         return data
 
     def _tell_chains(self, from_cache: bool) -> None:
-        if from_cache is not self._from_cache:
-            self._from_cache = from_cache
-            for chain in self._chains.values():
-                chain.set_from_cache(from_cache)
+        self._from_cache = from_cache
+        for chain in self._chains.values():
+            chain.set_from_cache(from_cache)

@@ -80,7 +80,7 @@ class BoundMap:
         """
         told = MapArgs(input_data, trail.initial or data, args.request_context, trail.results, self._step_ids)
         value = self._function(told)
-        if inspect.isawaitable(value):
+        if hasattr(value, "__await__"):
             value = await value
         fields = read_step_data(value)
         if fields is None:

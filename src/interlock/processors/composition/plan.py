@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -142,7 +141,7 @@ class BoundFork(BoundStep):
         self.map = mapping
         self.is_parallel = conditions is None
         self._node = node
-        self._conditions = conditions
+        self._cases = None if conditions is None else list(zip(branches, conditions, strict=True))
 
     def has(self, hook: str) -> bool:
         """Whether a processor in it implements the hook."""
@@ -164,7 +163,9 @@ class BoundFork(BoundStep):
 
     async def _run_branches(self, hook: Hook, trail: Trail | None, args: HookArgs) -> Any:
         data = _read(hook, args)
-        chosen = await self.choose(data, hook.name)
+        chosen = self.choose(data, hook.name)
+        if not isinstance(chosen, list):
+            chosen = await chosen
         if self.map is None or trail is None:
             for branch in chosen:
                 await branch.run(hook, args._scope, args._stage, None)
@@ -191,19 +192,43 @@ class BoundFork(BoundStep):
                 scope.end()
         return hook_result(data.phase, fields, args)
 
-    async def choose(self, data: ProcessorStepData, hook: str) -> Sequence[BoundStep]:
-        """The branches that run (R16.8).
+    def choose(self, data: ProcessorStepData, hook: str) -> list[BoundStep] | Awaitable[list[BoundStep]]:
+        """The branches that run; to be awaited if a condition has to wait (R16.8).
 
         Raises:
             ProcessorWorkflowError: there is more than one result, and no map that makes one of it (R16.5, R16.8).
         """
-        chosen = self.branches
-        if self._conditions is not None:
-            chosen = []
-            for branch, condition in zip(self.branches, self._conditions, strict=True):
-                verdict = condition(data)
-                if await verdict if inspect.isawaitable(verdict) else verdict:
-                    chosen.append(branch)
+        if self._cases is None:
+            return self._checked([*self.branches], hook)
+        chosen: list[BoundStep] = []
+        cases = iter(self._cases)
+        for branch, condition in cases:
+            verdict = condition(data)
+            if verdict.__class__ is not bool and hasattr(verdict, "__await__"):
+                return self._choose_on(chosen, branch, verdict, cases, data, hook)
+            if verdict:
+                chosen.append(branch)
+        return self._checked(chosen, hook)
+
+    async def _choose_on(
+        self,
+        chosen: list[BoundStep],
+        branch: BoundStep,
+        verdict: Any,
+        cases: Iterator[tuple[BoundStep, Condition]],
+        data: ProcessorStepData,
+        hook: str,
+    ) -> list[BoundStep]:
+        """Go on choosing at a condition that has to wait."""
+        if await verdict:
+            chosen.append(branch)
+        for branch, condition in cases:
+            verdict = condition(data)
+            if await verdict if hasattr(verdict, "__await__") else verdict:
+                chosen.append(branch)
+        return self._checked(chosen, hook)
+
+    def _checked(self, chosen: list[BoundStep], hook: str) -> list[BoundStep]:
         if self.map is None and (self.is_parallel or len(chosen) > 1):
             raise invalid_output(
                 self._node.step,
@@ -219,7 +244,8 @@ class BoundFork(BoundStep):
             return []
         chunks = BranchedChunks(self, scope, trail)
         flush = self._node.bound(FLUSH_HOOK, chunks.flush) if self.has(FLUSH_HOOK) else None
-        return [Link(self._node.bound(STREAM_HOOK, chunks.process), flush, scope)]
+        process = chunks.route if self.map is None or trail is None else chunks.process
+        return [Link(self._node.bound(STREAM_HOOK, process), flush, scope)]
 
 
 class BoundSequence(BoundStep):

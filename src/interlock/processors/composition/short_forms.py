@@ -47,6 +47,8 @@ def when(condition: Condition, step: Any, *, id: str | None = None) -> Workflow:
         step: A processor, a step or a workflow.
         id: Id of the workflow; made of the step's otherwise.
     """
+    if not callable(condition):
+        raise TypeError(f"when() takes a condition, which is a function of the step data, not {condition!r}")
     return create_workflow(id or _named("when", (step,))).branch([(condition, step)]).commit()
 
 

@@ -74,6 +74,8 @@ class Workflow(Composite):
 
     def parallel(self, steps: Sequence[Any]) -> Self:
         """Run several side by side, each on its own fork of the messages; ``.map`` must follow (R16.5, R16.6)."""
+        if not isinstance(steps, (list, tuple)):
+            raise TypeError(f"parallel() takes a list of processors, not {steps!r}")
         return self._fork([_as_step(step, self.id) for step in steps], None)
 
     def branch(self, cases: Sequence[tuple[Condition, Any]]) -> Self:
@@ -83,6 +85,8 @@ class Workflow(Composite):
             cases: Pairs of a condition, a function of the ``ProcessorStepData``, sync or async, and what it is for. If
                 several may hold at once, ``.map`` must follow.
         """
+        if not isinstance(cases, (list, tuple)):
+            raise TypeError(f"branch() takes a list of pairs (condition, processor), not {cases!r}")
         for case in cases:
             if not isinstance(case, (tuple, list)) or len(case) != 2 or not callable(case[0]):
                 raise TypeError(f"branch() takes pairs (condition, processor), not {case!r}")

@@ -8,7 +8,10 @@ know is kept as ``GenericChunk`` and written back unchanged (R5.2).
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from typing import Any, ClassVar
+
+import msgspec
 
 from interlock._json import Record, copy_json, to_json
 from interlock.usage import Usage
@@ -697,6 +700,22 @@ CHUNK_TYPES: dict[str, type[Chunk]] = {
 """The typed chunks by their wire type; every other type is a ``DataChunk`` (``data-*``) or a ``GenericChunk``."""
 
 
+RUN_TYPES = frozenset(
+    {
+        "start",
+        "step-start",
+        "step-finish",
+        "finish",
+        "error",
+        "abort",
+        "tripwire",
+        "tool-call-approval",
+        "tool-call-suspended",
+    }
+)
+"""Chunk types by which a run tells of itself; nobody else's chunk may pass for one of these (R5.4, R6.5)."""
+
+
 def chunk_from_dict(data: dict[str, Any]) -> Chunk:
     """Read a chunk from its wire form; the given data is not kept or changed.
 
@@ -726,6 +745,30 @@ def chunk_to_dict(chunk: Chunk) -> dict[str, Any]:
         error = payload["error"]
         payload["error"] = {"name": type(error).__name__, "message": getattr(error, "public_message", str(error))}
     return out
+
+
+def flaw_of(chunk: Chunk) -> str | None:
+    """What keeps a chunk of somebody else's from having the shape of its type; ``None`` if it has it."""
+    if chunk.__class__ is GenericChunk:
+        known = CHUNK_TYPES.get(chunk.type)
+        return None if known is None else f"its payload has not the fields of {known.__name__}"
+    payload_type = _payload_type(chunk.__class__)
+    if payload_type is None:
+        return None
+    payload = getattr(chunk, "payload", None)
+    if payload.__class__ is not payload_type:
+        return f"its payload must be a {payload_type.__name__}, not {type(payload).__name__}"
+    try:
+        msgspec.convert(msgspec.structs.asdict(payload), payload_type)
+    except msgspec.ValidationError as error:
+        return f"in its payload: {error}"
+    return None
+
+
+@cache
+def _payload_type(chunk_type: type[Chunk]) -> type[Payload] | None:
+    found = next((field.type for field in msgspec.structs.fields(chunk_type) if field.name == "payload"), None)
+    return found if isinstance(found, type) and issubclass(found, Payload) else None
 
 
 def detached(chunk: Chunk) -> Chunk:

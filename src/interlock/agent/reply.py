@@ -13,7 +13,7 @@ import msgspec
 
 from interlock._json import copy_json
 from interlock.agent.calls import CallReader
-from interlock.agent.request import PreparedCall, SentRequest, replayed_chunks
+from interlock.agent.request import PreparedCall, SentRequest
 from interlock.agent.response import ResponseAssembler, data_part
 from interlock.agent.run import Interrupted, ModelFailure, Run
 from interlock.agent.said import Said, without_quotes
@@ -25,6 +25,7 @@ from interlock.chunks import (
     ERROR,
     LENGTH,
     OTHER,
+    RUN_TYPES,
     STOP,
     TOOL_CALLS,
     Chunk,
@@ -54,7 +55,7 @@ from interlock.chunks import (
 )
 from interlock.errors import APICallError, ModelError, TripWire
 from interlock.messages.parts import Part
-from interlock.models.retry import close_stream, stream_with_retries
+from interlock.models.retry import close_stream, name_of, stream_with_retries
 from interlock.processors import StepResult
 from interlock.processors.results import CachedStepChunk
 from interlock.processors.stream import as_list
@@ -151,7 +152,7 @@ class Reply(msgspec.Struct, eq=False):
             run.deadlines.begin_step()
         if run.chain is not None:
             run.chain.set_from_cache(self.from_cache)
-        if call.response is not None and any(_type_of(item) == "step-start" for item in call.response.chunks):
+        if call.response is not None and any(item.type == "step-start" for item in call.replayed):
             return
         if not run.is_read:
             self.is_started = True
@@ -197,7 +198,7 @@ class Reply(msgspec.Struct, eq=False):
         call = self.call
         if call.response is not None:
             self.warnings = list(call.response.warnings or [])
-            return _replay(replayed_chunks(call.response))
+            return _replay(call.replayed)
         request = call.request
         assert request is not None
         retries = call.entry.max_retries
@@ -206,9 +207,7 @@ class Reply(msgspec.Struct, eq=False):
         if retries is None:
             retries = request.settings.get("max_retries", 0)
         try:
-            return (
-                stream_with_retries(call.model, request, max_retries=retries) if retries else call.model.stream(request)
-            )
+            return stream_with_retries(call.model, request, max_retries=retries)
         except Exception as error:
             # A model that refuses before its first chunk is asked for fails like one that refuses then (R7.14).
             return _refused(error)
@@ -331,11 +330,18 @@ class Reply(msgspec.Struct, eq=False):
 
     async def _accept(self, chunk: Chunk) -> list[Chunk]:
         """Take one chunk that is no text delta: screen it, record what is left, and return what the client sees."""
+        if not isinstance(chunk, Chunk):
+            raise ModelFailure(ModelError(f"{self._model} must yield chunks of interlock.chunks, not {chunk!r}"))
         kind = chunk.__class__
         if kind is ErrorChunk:
             raise ModelFailure(_as_exception(chunk.payload.error))  # type: ignore[attr-defined]  # checked by its class
         if chunk.type == "stream-start":
             self._take_stream_start(chunk)
+            return []
+        if chunk.type in RUN_TYPES and not (self.from_cache and kind is StepStart):
+            _log.warning(
+                "%s yielded a %r chunk, which only the run itself sends; it is left out", self._model, chunk.type
+            )
             return []
         if chunk.type == "raw" and not self._run.include_raw_chunks:
             return []
@@ -349,6 +355,10 @@ class Reply(msgspec.Struct, eq=False):
                 return []
             return await self._take_outcome(chunk)
         return await self._screen(chunk)
+
+    @property
+    def _model(self) -> str:
+        return name_of(self.call.model)
 
     def _is_withheld(self, outcome: ToolResult | ToolErrorChunk) -> bool:
         """Whether the call was dropped, or is still held back, by a stream hook (R2.27)."""
@@ -633,10 +643,6 @@ async def _refused(error: Exception) -> AsyncIterator[Chunk]:
 async def _replay(chunks: list[Chunk]) -> AsyncIterator[Chunk]:
     for chunk in chunks:
         yield chunk
-
-
-def _type_of(item: Any) -> Any:
-    return item.get("type") if isinstance(item, dict) else item.type
 
 
 def _as_exception(error: Any) -> BaseException:

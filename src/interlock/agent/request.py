@@ -15,13 +15,14 @@ from interlock.agent.structured import (
     response_format,
     structured_output,
 )
-from interlock.chunks import Chunk, chunk_from_dict
+from interlock.chunks import Chunk
+from interlock.errors import ProcessorReturnError
 from interlock.models import ModelFallback, ModelRequest, to_language_model
 from interlock.models.assets import download_assets
 from interlock.models.base import LanguageModel
 from interlock.processors.hooks import INPUT_STEP, LLM_REQUEST
 from interlock.processors.pipeline import run_hook
-from interlock.processors.results import CachedStepChunk, CachedStepResponse
+from interlock.processors.results import CachedStepResponse
 from interlock.processors.stages import RequestStage, StepStage
 from interlock.tools import Tool, as_tools
 
@@ -56,6 +57,8 @@ class PreparedCall(msgspec.Struct, eq=False):
     prompt: list[dict[str, Any]] = []
     request: ModelRequest | None = None
     response: CachedStepResponse | None = None
+    replayed: list[Chunk] = []
+    """The chunks of ``response``."""
 
 
 async def prepare_call(run: Run) -> PreparedCall:
@@ -105,6 +108,7 @@ def _step_stage(run: Run) -> StepStage:
         message_id=run.state.message_id,
         resolve_model=to_language_model,
         resolve_tools=as_tools,
+        resolve_object=structured_output,
     )
 
 
@@ -123,14 +127,22 @@ async def _with_files(prompt: list[dict[str, Any]], model: LanguageModel) -> lis
 async def _ask_request_hooks(run: Run, call: PreparedCall) -> None:
     stage = RequestStage(call.prompt, call.model)
     await run_hook(LLM_REQUEST, run.pipeline.by_hook["process_llm_request"], run.scope, stage)
-    call.prompt, call.response = stage.prompt, stage.response
+    call.prompt, call.response, call.replayed = stage.prompt, stage.response, stage.replayed
 
 
 def _request(run: Run, stage: StepStage, call: PreparedCall) -> ModelRequest:
     choice = stage.tool_choice
     if isinstance(choice, dict) and choice.get("toolName") not in call.tools:
         known = ", ".join(sorted(call.tools)) or "none"
-        raise ValueError(f"tool_choice names the tool {choice.get('toolName')!r}; this step has: {known}")
+        wrong = f"tool_choice names the tool {choice.get('toolName')!r}; this step has: {known}"
+        if stage.choice_of is None:
+            raise ValueError(wrong)
+        raise ProcessorReturnError(
+            f"processor {stage.choice_of!r} returned something that cannot be used: {wrong}",
+            code="PROCESSOR_RETURNED_INVALID_RESULT",
+            processor_id=stage.choice_of,
+            hook=INPUT_STEP.name,
+        )
     is_refusing = choice == "none"
     offered = {} if is_refusing else call.tools
     if is_refusing:
@@ -158,18 +170,3 @@ def _headers(of_settings: dict[str, str] | None, of_entry: dict[str, str] | None
     if not of_settings and not of_entry:
         return None
     return {**(of_settings or {}), **(of_entry or {})}
-
-
-_OF_ONE_RUN = ("startedAt", "request", "messageId")
-
-
-def replayed_chunks(response: CachedStepResponse) -> list[Chunk]:
-    """The chunks of a cached reply, as fresh objects (R11.3)."""
-    chunks: list[Chunk] = []
-    for item in response.chunks:
-        data = item.to_dict() if isinstance(item, (Chunk, CachedStepChunk)) else dict(item)
-        if data.get("type") == "step-start" and isinstance(data.get("payload"), dict):
-            # Neither the time nor the prompt of the run that filled the cache is this run's.
-            data["payload"] = {key: value for key, value in data["payload"].items() if key not in _OF_ONE_RUN}
-        chunks.append(chunk_from_dict({"type": data.get("type"), "payload": data.get("payload"), "from": "AGENT"}))
-    return chunks

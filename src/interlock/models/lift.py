@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from interlock.chunks import (
     Chunk,
     File,
@@ -33,7 +35,9 @@ from interlock.chunks import (
     ToolCall,
     ToolCallPayload,
 )
+from interlock.errors import ModelError
 from interlock.models.base import GenerateModel, LanguageModel, ModelReply, ModelRequest
+from interlock.models.retry import name_of
 from interlock.models.streamed_calls import parsed_args
 from interlock.usage import Usage
 
@@ -58,11 +62,23 @@ class _StreamingModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         reply = await self._model.generate(request)
+        _check(self._model, reply)
         for chunk in chunks_of(reply):
             yield chunk
 
     def __repr__(self) -> str:
         return f"as_streaming({self._model!r})"
+
+
+def _check(model: GenerateModel, reply: Any) -> None:
+    flaw = None if isinstance(reply, ModelReply) else f"not {type(reply).__name__}"
+    try:
+        if flaw is None:
+            msgspec.convert(msgspec.structs.asdict(reply), ModelReply)
+    except msgspec.ValidationError as error:
+        flaw = str(error)
+    if flaw is not None:
+        raise ModelError(f"generate() of {name_of(model)} must return an interlock.models.ModelReply: {flaw}")
 
 
 def chunks_of(reply: ModelReply) -> Iterator[Chunk]:

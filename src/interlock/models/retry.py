@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
 from interlock.chunks import Chunk, ErrorChunk
 from interlock.context import AbortSignal
-from interlock.models.base import LanguageModel, ModelRequest
+from interlock.errors import ModelError
+from interlock.models.base import GenerateModel, LanguageModel, ModelRequest
 
 Sleep = Callable[[float], Awaitable[object]]
 
@@ -46,8 +48,30 @@ def stream_with_retries(
         Exception: The last failure, as the model raised it.
     """
     if max_retries <= 0:
-        return model.stream(request)
+        return open_stream(model, request)
     return _retrying(model, request, max_retries, sleep, random)
+
+
+def open_stream(model: LanguageModel, request: ModelRequest) -> AsyncIterator[Chunk]:
+    """The stream of ``model``.
+
+    Raises:
+        ModelError: what the model returned is no async iterator.
+    """
+    stream = model.stream(request)
+    if hasattr(stream, "__anext__"):
+        return stream
+    if inspect.iscoroutine(stream):
+        stream.close()
+    raise ModelError(
+        f"stream() of {name_of(model)} must return an async iterator of chunks, not {type(stream).__name__}: "
+        "write it as an async generator, with 'yield'"
+    )
+
+
+def name_of(model: LanguageModel | GenerateModel) -> str:
+    """How messages to people name a model."""
+    return f"model '{model.provider}/{model.model_id}'"
 
 
 def is_retryable(error: object) -> bool:
@@ -80,7 +104,7 @@ async def _retrying(
 ) -> AsyncGenerator[Chunk, None]:
     signal = request.abort_signal
     for retry in range(max_retries + 1):
-        stream = model.stream(request)
+        stream = open_stream(model, request)
         try:
             opening = await _open(stream)
             failure = opening.failure

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, overload
 import msgspec
 
 from interlock._json import copy_json
-from interlock.chunks import Chunk
+from interlock.chunks import RUN_TYPES, Chunk, flaw_of
 from interlock.context import AbortSignal, RequestContext
 from interlock.errors import TripWire
 from interlock.messages import Message, MessageList, Source
@@ -89,7 +89,17 @@ class HookArgs(msgspec.Struct, dict=True, eq=False):
         raise self._scope.record_trip(tripwire, self._bound.processor, self._hook)
 
     async def emit(self, chunk: Chunk) -> None:
-        """Emit a chunk downstream of this processor, now (R19.3); nothing happens once the run has ended."""
+        """Emit a chunk downstream of this processor, now (R19.3); nothing happens once the run has ended.
+
+        Raises:
+            TypeError: it is no chunk.
+            ValueError: it has not the shape of its type, or is one that only the run itself sends.
+        """
+        if not isinstance(chunk, Chunk):
+            raise TypeError(f"emit() takes a chunk of interlock.chunks, not {type(chunk).__name__}")
+        flaw = "only the run itself sends it" if chunk.type in RUN_TYPES else flaw_of(chunk)
+        if flaw is not None:
+            raise ValueError(f"a {chunk.type!r} chunk cannot be emitted: {flaw}")
         await self._scope.emit(chunk, self._bound.downstream)
 
     def cancel_run(self, reason: str | None = None, *, metadata: Any = None) -> None:

@@ -11,16 +11,19 @@ from typing import Any
 
 import msgspec
 
+from interlock.chunks import RUN_TYPES, Chunk, chunk_from_dict, flaw_of
 from interlock.errors import ConfigurationError, InvalidMessageError
 from interlock.messages import MessageList
 from interlock.processors import args as a
 from interlock.processors.results import (
+    CachedStepChunk,
     CachedStepResponse,
     InvalidResultError,
     ProcessAPIErrorResult,
     ProcessInputResult,
     ProcessInputStepResult,
     ProcessLLMRequestResult,
+    is_tool_choice,
     read_result,
 )
 from interlock.processors.stages import ErrorStage, RequestStage, StepStage
@@ -102,8 +105,8 @@ def _set_tools(args: a.HookArgs, stage: StepStage, value: Any) -> None:
 
 
 def _set_settings(args: a.HookArgs, stage: StepStage, value: Any) -> None:
-    if value is not None and not isinstance(value, Mapping):
-        raise _unexpected(value, "a mapping under 'model_settings'")
+    if value is not None and not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
+        raise _unexpected(value, "a mapping from names to values under 'model_settings'")
     settings = snake_settings(value or {})
     for kept in ("max_retries", "timeout"):
         if kept in stage.model_settings:
@@ -112,13 +115,17 @@ def _set_settings(args: a.HookArgs, stage: StepStage, value: Any) -> None:
 
 
 def _set_active_tools(args: a.HookArgs, stage: StepStage, value: Any) -> None:
-    if value is not None and (isinstance(value, str) or not isinstance(value, Sequence)):
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    if value is not None and not (is_list and all(isinstance(name, str) for name in value)):
         raise _unexpected(value, "a list of tool names under 'active_tools'")
     stage.active_tools = None if value is None else list(value)
 
 
 def _set_tool_choice(args: a.HookArgs, stage: StepStage, value: Any) -> None:
+    if value is not None and not is_tool_choice(value):
+        raise _unexpected(value, "'auto', 'none', 'required' or {'type': 'tool', 'toolName': name} under 'tool_choice'")
     stage.tool_choice = value
+    stage.choice_of = args._bound.processor.id
 
 
 def _set_provider_options(args: a.HookArgs, stage: StepStage, value: Any) -> None:
@@ -128,7 +135,10 @@ def _set_provider_options(args: a.HookArgs, stage: StepStage, value: Any) -> Non
 
 
 def _set_structured_output(args: a.HookArgs, stage: StepStage, value: Any) -> None:
-    stage.structured_output = value
+    try:
+        stage.structured_output = stage.resolve_object(value)
+    except ConfigurationError as error:
+        raise InvalidResultError(f"'structured_output' cannot be used: {error}") from error
 
 
 _STEP_KEYS: dict[str, Callable[[Any, StepStage, Any], None]] = {
@@ -154,17 +164,50 @@ def _apply_request(args: a.ProcessLLMRequestArgs, stage: RequestStage, result: A
         if not isinstance(prompt, (list, tuple)) or not all(isinstance(m, dict) and "role" in m for m in prompt):
             raise _unexpected(prompt, "a list of {role, content} messages under 'prompt'")
         stage.prompt = list(prompt)
-    response = values.get("response")
-    if response is not None:
-        if isinstance(response, Mapping):
-            try:
-                response = CachedStepResponse.from_dict(dict(response))
-            except TypeError as error:
-                raise InvalidResultError("'response' needs a list of 'chunks'") from error
-        if not isinstance(response, CachedStepResponse):
-            raise _unexpected(response, "a CachedStepResponse or a mapping under 'response'")
+    if values.get("response") is not None:
+        response = _read_response(values["response"])
+        chunks = [_read_cached(item) for item in response.chunks]
         if stage.response is None:
-            stage.response = response
+            stage.response, stage.replayed = response, chunks
+
+
+def _read_response(given: Any) -> CachedStepResponse:
+    """A reply to replay."""
+    if isinstance(given, Mapping):
+        try:
+            given = CachedStepResponse.from_dict(dict(given))
+        except TypeError as error:
+            raise InvalidResultError("'response' needs a list of 'chunks'") from error
+    if not isinstance(given, CachedStepResponse):
+        raise _unexpected(given, "a CachedStepResponse or a mapping under 'response'")
+    if not isinstance(given.chunks, (list, tuple)):
+        raise _unexpected(given.chunks, "a list of {type, payload} under 'response.chunks'")
+    return given
+
+
+_OF_ONE_RUN = ("startedAt", "request", "messageId")
+_NOT_REPLAYED = RUN_TYPES - {"step-start", "finish", "error"}
+"""Chunk types that no reply has."""
+
+
+def _read_cached(item: Any) -> Chunk:
+    """A chunk of a cached reply, as a fresh object (R11.3)."""
+    if isinstance(item, (Chunk, CachedStepChunk)):
+        item = item.to_dict()
+    if not isinstance(item, Mapping):
+        raise _unexpected(item, "{type, payload} in 'response.chunks'")
+    kind, payload = item.get("type"), item.get("payload")
+    if kind == "step-start" and isinstance(payload, Mapping):
+        # Neither the time nor the prompt of the run that filled the cache is this run's.
+        payload = {key: value for key, value in payload.items() if key not in _OF_ONE_RUN}
+    try:
+        chunk = chunk_from_dict({"type": kind, "payload": payload, "from": "AGENT"})
+    except ValueError as error:
+        raise InvalidResultError(f"in 'response.chunks': {error}") from error
+    flaw = "only a run itself sends it" if kind in _NOT_REPLAYED else flaw_of(chunk)
+    if flaw is not None:
+        raise InvalidResultError(f"'response.chunks' has a {kind!r} chunk that cannot be replayed: {flaw}")
+    return chunk
 
 
 def _ignore(args: a.HookArgs, stage: Any, result: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 
+from interlock.chunks import Chunk
 from interlock.messages import MessageList
 from interlock.processors.results import CachedStepResponse
 from interlock.processors.steps import OutputResult, StepResult, ToolCallInfo
@@ -52,6 +53,9 @@ class StepStage(Stage, kw_only=True):
     message_id: str
     resolve_model: Callable[[Any], Any]
     resolve_tools: Callable[[Any], dict[str, Any]]
+    resolve_object: Callable[[Any], Any]
+    choice_of: str | None = None
+    """Id of the processor that set ``tool_choice``."""
 
 
 class RequestStage(Stage):
@@ -60,6 +64,8 @@ class RequestStage(Stage):
     prompt: list[dict[str, Any]]
     model: Model
     response: CachedStepResponse | None = None
+    replayed: list[Chunk] = []
+    """The chunks of ``response``, read."""
 
 
 class ResponseStage(Stage, kw_only=True):

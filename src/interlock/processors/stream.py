@@ -9,7 +9,17 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from interlock.chunks import CHUNK_TYPES, Chunk, DataChunk, GenericChunk, chunk_from_dict
+from interlock.chunks import (
+    CHUNK_TYPES,
+    RUN_TYPES,
+    Chunk,
+    DataChunk,
+    GenericChunk,
+    ReasoningDelta,
+    TextDelta,
+    chunk_from_dict,
+    flaw_of,
+)
 from interlock.errors import ProcessorReturnError, TripWire
 from interlock.processors.args import FlushOutputStreamArgs, ProcessOutputStreamArgs
 from interlock.processors.bound import BoundProcessor
@@ -127,7 +137,8 @@ class StreamChain:
             ProcessorError: a hook raised; the stream fails closed (R17.3).
         """
         scope = self._scope
-        is_data, kind = chunk.__class__ is DataChunk, chunk.type
+        cls, kind = chunk.__class__, chunk.type
+        is_data, has_text = cls is DataChunk, cls is TextDelta or cls is ReasoningDelta
         for link in self.links[start:] if start else self.links:
             if link.call is None or (is_data and not link.wants_data):
                 continue
@@ -153,8 +164,8 @@ class StreamChain:
                 await self._stopped(link)
             if before is not None:
                 self._observe(link, chunk, result, before)
-            if result is not chunk or chunk.type != kind:
-                return await self._spread(link, result, chunk, link.end)
+            if result is not chunk or chunk.type is not kind or (has_text and not _has_text(chunk)):
+                return await self._spread(link, result, chunk, kind, link.end)
         return chunk
 
     async def send_through(self, chunk: Chunk, start: int) -> list[Chunk]:
@@ -190,7 +201,9 @@ class StreamChain:
             if discard:
                 continue
             await self._scope.check()
-            for chunk in self._chunks_of(link, result, None, "flush_output_stream"):
+            held = self._chunks_of(link, result, None, "flush_output_stream")
+            self._check_own(link, held, None, "flush_output_stream")
+            for chunk in held:
                 released += as_list(await self.process(chunk, position))
         return released
 
@@ -203,10 +216,14 @@ class StreamChain:
             link.leave()
             raise
 
-    async def _spread(self, link: Link, result: Any, source: Chunk, position: int) -> Chunk | list[Chunk] | None:
+    async def _spread(
+        self, link: Link, result: Any, source: Chunk, kind: str, position: int
+    ) -> Chunk | list[Chunk] | None:
+        """Go on with what a hook put in place of ``source``, whose type was ``kind``."""
         if result is None:
             return None
         chunks = self._chunks_of(link, result, source, HOOK)
+        self._check_own(link, chunks, kind, HOOK)
         if len(chunks) == 1:
             return await self.process(chunks[0], position)
         out: list[Chunk] = []
@@ -218,21 +235,36 @@ class StreamChain:
         items = result if isinstance(result, (list, tuple)) else [] if result is None else [result]
         return [self._chunk_of(link, item, source, hook) for item in items]
 
-    def _chunk_of(self, link: Link, item: Any, source: Chunk | None, hook: str) -> Chunk:
-        if isinstance(item, Mapping):
+    def _chunk_of(self, link: Link, returned: Any, source: Chunk | None, hook: str) -> Chunk:
+        item: Chunk | None = returned if isinstance(returned, Chunk) else None
+        if isinstance(returned, Mapping):
             with contextlib.suppress(ValueError):
-                item = chunk_from_dict(_with_payload_ids(dict(item), source))
-        if not isinstance(item, Chunk):
-            raise ProcessorReturnError(
-                f"processor {link.processor.id!r} returned {type(item).__name__} from {hook}; "
-                "allowed are a chunk, a mapping with a string 'type', a list of these, or None",
-                code="PROCESSOR_RETURNED_INVALID_RESULT",
-                processor_id=link.processor.id,
-                hook=hook,
-            )
+                item = chunk_from_dict(_with_payload_ids(dict(returned), source))
+        if item is None:
+            allowed = "allowed are a chunk, a mapping with a string 'type', a list of these, or None"
+            raise _refused(link, hook, f"{type(returned).__name__}; {allowed}")
         if not item.run_id:
             item = own_chunk(item, source.run_id if source is not None else self._scope.data.run_id)
-        return _of_its_type(item)
+        item = _of_its_type(item)
+        flaw = flaw_of(item)
+        if flaw is not None:
+            raise _refused(link, hook, f"a {item.type!r} chunk that is none: {flaw}")
+        return item
+
+    def _check_own(self, link: Link, chunks: list[Chunk], kind: str | None, hook: str) -> None:
+        """Refuse what would pass for the run's word: only what the hook was given, or stands for it, is that.
+
+        Args:
+            link: The hook's place.
+            chunks: What it returned.
+            kind: The type of the chunk that it was given, if it was given one.
+            hook: Its name.
+        """
+        told = [chunk for chunk in chunks if chunk.type in RUN_TYPES]
+        for chunk in told:
+            stands_for_it = chunk.type == kind and sum(one.type == kind for one in told) == 1
+            if not stands_for_it and not any(chunk is part for part in link.parts):
+                raise _refused(link, hook, f"a {chunk.type!r} chunk, which only the run itself sends")
 
     async def _failed(self, link: Link, chunk: Chunk | None, error: Exception, hook: str = HOOK) -> Any:
         """Turn what a hook raised into a recorded abort, a failure of the run, or the unprocessed chunk."""
@@ -276,6 +308,22 @@ class StreamChain:
             outcome=outcome,
             detail=detail,
         )
+
+
+def _has_text(chunk: Any) -> bool:
+    try:
+        return chunk.payload.text.__class__ is str
+    except AttributeError:
+        return False
+
+
+def _refused(link: Link, hook: str, what: str) -> ProcessorReturnError:
+    return ProcessorReturnError(
+        f"processor {link.processor.id!r} returned from {hook} {what}",
+        code="PROCESSOR_RETURNED_INVALID_RESULT",
+        processor_id=link.processor.id,
+        hook=hook,
+    )
 
 
 def as_list(result: Chunk | list[Chunk] | None) -> list[Chunk]:

@@ -138,7 +138,9 @@ class StreamChain:
         """
         scope = self._scope
         cls, kind = chunk.__class__, chunk.type
-        is_data, has_text = cls is DataChunk, cls is TextDelta or cls is ReasoningDelta
+        is_data = cls is DataChunk
+        # Text that a hook edits in place must still be text; every other chunk it hands back as it was.
+        text: Any = chunk.payload if cls is TextDelta or cls is ReasoningDelta else None  # type: ignore[attr-defined]
         for link in self.links[start:] if start else self.links:
             if link.call is None or (is_data and not link.wants_data):
                 continue
@@ -164,7 +166,11 @@ class StreamChain:
                 await self._stopped(link)
             if before is not None:
                 self._observe(link, chunk, result, before)
-            if result is not chunk or chunk.type is not kind or (has_text and not _has_text(chunk)):
+            if (
+                result is not chunk
+                or chunk.type is not kind
+                or (text is not None and (text is not chunk.payload or text.text.__class__ is not str))
+            ):
                 return await self._spread(link, result, chunk, kind, link.end)
         return chunk
 
@@ -308,13 +314,6 @@ class StreamChain:
             outcome=outcome,
             detail=detail,
         )
-
-
-def _has_text(chunk: Any) -> bool:
-    try:
-        return chunk.payload.text.__class__ is str
-    except AttributeError:
-        return False
 
 
 def _refused(link: Link, hook: str, what: str) -> ProcessorReturnError:

@@ -20,7 +20,7 @@ from interlock.agent import StructuredOutputOptions
 from interlock.agent.elements import Elements
 from interlock.agent.structured import ParsedObject, structured_output
 from interlock.chunks import ObjectChunk, TextDeltaPayload
-from interlock.errors import RunStateError, StructuredOutputError
+from interlock.errors import ProcessorReturnError, RunStateError, StructuredOutputError
 from interlock.memory import InMemoryStore, Memory
 from interlock.testing import ScriptedModel, text, tool_call, types_of, wait_for
 from tests.agent.kit import THREAD, Drive, agent_of, chunks_of, kept, made_sync, saved, stored
@@ -466,11 +466,11 @@ def test_what_is_no_schema_is_refused_by_the_call_itself(schema: Any) -> None:
 
 
 async def test_a_step_that_asks_for_what_is_no_schema_fails_before_the_model_is_called(drive: Drive) -> None:
-    """R12.31"""
+    """R2.6, R12.31"""
     model = ScriptedModel(["never"])
     agent = agent_of(model, input_processors=[made_sync(process_input_step=lambda args: {"structured_output": 42})])
     outcome = await drive(agent)
-    assert isinstance(outcome.error, ConfigurationError)
+    assert isinstance(outcome.error, ProcessorReturnError)
     assert model.calls == 0
 
 

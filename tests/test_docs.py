@@ -14,7 +14,7 @@ PROGRAMS = [
     pytest.param(program, printed, id=f"{page.stem}-{number}")
     for page in sorted(DOCS.glob("*.md"))
     for number, (program, printed) in enumerate(
-        re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL), 1
+        re.findall(r"```python\n((?:(?!```).)*)```\n\n```\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL), 1
     )
 ]
 

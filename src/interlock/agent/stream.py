@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from contextlib import aclosing, suppress
 from typing import Any, Generic, Self, TypeVar
 
 from interlock.agent.elements import Elements
@@ -51,6 +53,9 @@ class AgentStream(Generic[ObjectT]):
     Await it, enter it with ``async with``, or iterate it. Every iterator replays the run from its first chunk; several
     may be open. Leaving an iterator early neither cancels nor advances the run; ``aclose()`` or leaving ``async with``
     does cancel it, and what was written so far is kept as after any cancellation (R12.17, R12.28).
+
+    A run belongs to the event loop in which it was begun. What was left in the middle is closed with that loop; reading
+    on in another one raises ``RuntimeError``, while a run that has ended can be read anywhere.
     """
 
     def __init__(self, prepare: Callable[[], Awaitable[Run]]) -> None:
@@ -62,6 +67,12 @@ class AgentStream(Generic[ObjectT]):
         self._is_done = False
         self._is_pulling = False
         self._is_preparing = False
+        self._is_broken_off = False
+        """Whether the run stopped without an outcome of its own."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that the run belongs to."""
+        self._keeper: asyncio.Task[None] | None = None
+        """Closes the run with its loop, once a reader has left it."""
         self._changed: asyncio.Event | None = None
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -82,7 +93,19 @@ class AgentStream(Generic[ObjectT]):
         return self.full_stream
 
     async def _ready(self) -> Self:
-        """Prepare the run, once: memory is loaded and ``process_input`` is done afterwards (R12.17)."""
+        """Prepare the run, once: memory is loaded and ``process_input`` is done afterwards (R12.17).
+
+        Raises:
+            RuntimeError: The run belongs to another event loop, and did not come to its end there.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop and (self._is_broken_off or not self._is_done):
+            raise RuntimeError(
+                "this stream was begun in another event loop and did not come to its end there; its connections belong "
+                "to that loop: read a stream to its end in the loop in which it was begun, or start a new one"
+            )
         while self._run is None:
             if self._is_preparing:
                 await self._wait()
@@ -111,7 +134,7 @@ class AgentStream(Generic[ObjectT]):
         self._run.scope.signal.abort("the stream was closed")
         await self._drive()
 
-    async def _discard(self) -> None:
+    async def _discard(self, reason: str = "a reader was cancelled") -> None:
         """Drop the run without saving anything: its task was cancelled (R12.29)."""
         if self._source is not None and not self._is_done:
             if self._source.ag_running and self._run is not None:
@@ -119,12 +142,14 @@ class AgentStream(Generic[ObjectT]):
                 self._run.scope.signal.abort("the stream was closed")
                 return
             await self._source.aclose()
-            self._end(ABORTED)
+            self._break_off(reason)
 
     def _end(self, reason: str | None = None) -> None:
         self._is_done = True
         if reason is not None and self._run is not None and self._run.state.finish_reason is None:
             self._run.state.finish_reason = reason
+        if self._keeper is not None:
+            self._keeper.cancel()
         if self._changed is not None:
             self._changed.set()
 
@@ -157,7 +182,7 @@ class AgentStream(Generic[ObjectT]):
         """
         return self._elements()
 
-    async def _iterate(self) -> AsyncIterator[Chunk]:
+    async def _iterate(self) -> AsyncGenerator[Chunk, None]:
         await self._ready()
         run, read, chunks, position = self._run, self._source.__anext__, self._chunks, 0
         assert run is not None
@@ -185,7 +210,29 @@ class AgentStream(Generic[ObjectT]):
                     if self._changed is not None:
                         self._changed.set()
             position += 1
-            yield chunk
+            try:
+                yield chunk
+            except (GeneratorExit, asyncio.CancelledError):
+                await self._left_early()
+                raise
+
+    async def _left_early(self) -> None:
+        """A reader went away in the middle: see to it that the run is closed before its event loop is.
+
+        A loop that ends closes all async generators at once, which those of an HTTP client do not survive. Before that
+        it cancels all tasks; one of them may be that in which this reader is closed.
+        """
+        task = asyncio.current_task()
+        if self._is_done or task is None:
+            return
+        if task.cancelling():
+            await _wait_for(task.get_loop().create_task(self._discard("its event loop ended")))
+        elif self._keeper is None:
+            keeping = _close_with_loop(weakref.ref(self))
+            # A task that is cancelled before its first step would not get to close anything.
+            keeping.send(None)
+            self._keeper = task.get_loop().create_task(keeping)
+            weakref.finalize(self, _let_go, self._keeper).atexit = False
 
     async def _pull(self) -> None:
         """Advance the run by one chunk, or wait for the reader that is doing so."""
@@ -217,13 +264,15 @@ class AgentStream(Generic[ObjectT]):
         if isinstance(error, StopAsyncIteration):
             self._end()
             return
-        # The run has stopped and saved nothing (R12.29); other readers are not to take that for its regular end.
-        if self._run is not None and not self._is_done:
-            self._chunks.append(
-                Abort(payload=AbortPayload(reason="a reader was cancelled"), run_id=self._run.state.run_id)
-            )
-        self._end(ABORTED)
+        self._break_off("a reader was cancelled")
         raise error
+
+    def _break_off(self, reason: str) -> None:
+        """The run has stopped and saved nothing (R12.29); readers are not to take that for its regular end."""
+        if self._run is not None and not self._is_done:
+            self._chunks.append(Abort(payload=AbortPayload(reason=reason), run_id=self._run.state.run_id))
+        self._is_broken_off = True
+        self._end(ABORTED)
 
     async def _drive(self) -> None:
         await self._ready()
@@ -231,28 +280,31 @@ class AgentStream(Generic[ObjectT]):
             await self._pull()
 
     async def _texts(self) -> AsyncIterator[str]:
-        async for chunk in self._iterate():
-            if isinstance(chunk, TextDelta):
-                yield chunk.payload.text
+        async with aclosing(self._iterate()) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, TextDelta):
+                    yield chunk.payload.text
 
     async def _objects(self) -> AsyncIterator[Any]:
-        async for chunk in self._iterate():
-            if isinstance(chunk, (ObjectChunk, ObjectResult)):
-                yield chunk.object
+        async with aclosing(self._iterate()) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, (ObjectChunk, ObjectResult)):
+                    yield chunk.object
 
     async def _elements(self) -> AsyncIterator[Any]:
         run = (await self._ready())._run
         assert run is not None
         elements = Elements(run.structured_output)
-        async for chunk in self._iterate():
-            if isinstance(chunk, ObjectChunk):
-                for element in elements.of_partial(chunk.object):
-                    yield element
-            elif isinstance(chunk, ObjectResult) and run.state.parsed is not None:
-                for element in elements.of_result(run.state.parsed):
-                    yield element
-            elif isinstance(chunk, StepFinish) and chunk.payload.step_result.reason == RETRY:
-                elements = Elements(run.structured_output)
+        async with aclosing(self._iterate()) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, ObjectChunk):
+                    for element in elements.of_partial(chunk.object):
+                        yield element
+                elif isinstance(chunk, ObjectResult) and run.state.parsed is not None:
+                    for element in elements.of_result(run.state.parsed):
+                        yield element
+                elif isinstance(chunk, StepFinish) and chunk.payload.step_result.reason == RETRY:
+                    elements = Elements(run.structured_output)
 
     async def consume_stream(self, on_error: Callable[[BaseException], Any] | None = None) -> None:
         """Drive the run to its end without looking at it.
@@ -430,3 +482,28 @@ class AgentStream(Generic[ObjectT]):
     def __repr__(self) -> str:
         run_id = None if self._run is None else self._run.state.run_id
         return f"AgentStream(run_id={run_id!r}, status={self.status!r}, chunks={len(self._chunks)})"
+
+
+async def _close_with_loop(stream: weakref.ref[AgentStream[Any]]) -> None:
+    """Wait until the event loop ends, or the run does, and drop what is left of the run."""
+    try:
+        await asyncio.sleep(0)
+        await asyncio.get_running_loop().create_future()
+    finally:
+        left = stream()
+        if left is not None:
+            await left._discard("its event loop ended")
+
+
+async def _wait_for(closing: asyncio.Task[None]) -> None:
+    """Wait for the task, although the generator that does so is being closed."""
+    while not closing.done():
+        # Closing a generator, cancelled before it began, is begun once more at the first await.
+        with suppress(GeneratorExit):
+            await asyncio.wait({closing})
+
+
+def _let_go(keeper: asyncio.Task[None]) -> None:
+    """Nobody can read the stream any more: the collector closes it, in whatever thread that is."""
+    if not keeper.done() and not keeper.get_loop().is_closed():
+        keeper.get_loop().call_soon_threadsafe(keeper.cancel)

@@ -463,6 +463,42 @@ async def test_what_a_hook_took_out_of_the_providers_facts_is_in_no_result() -> 
     assert await watch.places() == []
 
 
+def signed_reasoning(text: str) -> list[Any]:
+    """Reasoning with everything that providers want back beside its words."""
+    chunks: list[Any] = reasoning(text, id=text, signature="of the words")
+    for chunk in (chunks[0], chunks[-1]):
+        chunk.payload.provider_metadata = {"p": {"signature": "of the words", "encrypted": "the words"}}
+    return chunks
+
+
+@pytest.mark.parametrize("hook", ["process_output_stream", *OUTPUT_HOOKS])
+@pytest.mark.parametrize("is_edited", [True, False], ids=["edited", "untouched"])
+async def test_words_that_were_changed_are_not_handed_back_with_the_signature_of_others(
+    hook: str, is_edited: bool
+) -> None:
+    """R2.31, R4.15: a provider reads the words that it said out of what it gave with them, or refuses these"""
+
+    def edit(args: Any) -> Any:
+        if hook == "process_output_stream":
+            return cleaned_in_place(args.part) if args.part.type == "reasoning-delta" and is_edited else args.part
+        for message in args.messages if is_edited else ():
+            for part in message.content.parts:
+                if part.type == "reasoning":
+                    part.reasoning = clean(part.reasoning)
+        return None
+
+    watch = Watch(
+        [[*signed_reasoning(f"think {SECRET}"), *signed_reasoning("well"), "fine"], "ok"],
+        output_processors=[made_sync(**{hook: edit})],
+    )
+    await watch.run()
+    await watch.run("and now?")
+    sent = [part for part in watch.model.prompts[1][1]["content"] if part["type"] == "reasoning"]
+    assert [part["text"] for part in sent] == ["think X" if is_edited else f"think {SECRET}", "well"]
+    assert ["of the words" in as_text(part) for part in sent] == [not is_edited, True]
+    assert ["the words" in as_text(part) for part in sent] == [not is_edited, True]
+
+
 CONTENT: dict[str, list[Any]] = {
     "text": [f"say {SECRET}"],
     "reasoning": [*reasoning(f"think {SECRET}"), "fine"],

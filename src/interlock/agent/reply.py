@@ -136,6 +136,7 @@ class Reply(msgspec.Struct, eq=False):
         self._is_flushed = self._run.chain is None
         if self._run.chain is not None:
             self._heard, self._left = Said(), Said()
+            self.assembler.is_edited = self._is_edited
         if self._run.pipeline.by_hook["process_llm_response"]:
             self._kept = []
         asked = self.call.asked
@@ -426,13 +427,19 @@ class Reply(msgspec.Struct, eq=False):
         if "on_chunk" in self._run.callbacks and chunk.type in CONTENT_TYPES:
             await self._run.tell("on_chunk", chunk)
 
-    def _note_change(self, chunk: Chunk, said: str, *, is_edited: bool) -> None:
+    def _note_change(self, chunk: Any, said: str, *, is_edited: bool) -> None:
         """A hook changed a piece of text, in place or not; of those that pass as they were no account is kept."""
         assert self._heard is not None
         assert self._left is not None
-        self._heard.hear_text(chunk.__class__, said)
+        self._heard.hear_text(chunk, said)
         if is_edited:
             self._left.hear(chunk)
+
+    def _is_edited(self, span_id: str) -> bool:
+        """Whether stream hooks changed this span of reasoning, as far as it has come."""
+        assert self._heard is not None
+        assert self._left is not None
+        return self._heard.thoughts.get(span_id) != self._left.thoughts.get(span_id)
 
     def _record(self, chunk: Chunk) -> None:
         self.assembler.record(chunk)

@@ -53,6 +53,8 @@ class ResponseAssembler(msgspec.Struct, eq=False):
     reasoning: list[ReasoningPart] = []
     sources: list[Source] = []
     files: list[File] = []
+    is_edited: Callable[[str], bool] | None = None
+    """Whether a span of reasoning, by its id, says something else than the model did: its signature is no good then."""
     _finished_texts: list[str] = []
     """Texts of closed spans, also of those that are in the message list already."""
     _texts: dict[str, Span] = {}
@@ -166,6 +168,8 @@ class ResponseAssembler(msgspec.Struct, eq=False):
     def _close_reasoning(self, key: str) -> None:
         span = self._reasoning.pop(key)
         text = "".join(span.pieces)
+        if self.is_edited is not None and self.is_edited(key):
+            span.signature = span.metadata = None
         details: list[dict[str, Any]] = []
         if text or span.signature:
             details.append({"type": "text", "text": text, **({"signature": span.signature} if span.signature else {})})

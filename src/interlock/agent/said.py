@@ -34,14 +34,15 @@ class Said(msgspec.Struct):
     """
 
     texts: list[str] = []
-    thoughts: list[str] = []
+    thoughts: dict[str, str] = {}
+    """Id of a span of reasoning → what it says."""
     others: list[str] = []
     """Calls, what those that the provider executed came to, sources and files, each as it was when it was heard."""
 
     def hear(self, chunk: Chunk) -> None:
         """Take one chunk; types that are no content are ignored."""
         if isinstance(chunk, (TextDelta, ReasoningDelta)):
-            self.hear_text(chunk.__class__, chunk.payload.text)
+            self.hear_text(chunk, chunk.payload.text)
         elif isinstance(chunk, ToolCall):
             self.others.append(_written([chunk.payload.tool_name, chunk.payload.args]))
         elif isinstance(chunk, ToolResult):
@@ -51,15 +52,18 @@ class Said(msgspec.Struct):
         elif isinstance(chunk, (Source, File)):
             self.others.append(_written(chunk.payload.to_dict()))
 
-    def hear_text(self, kind: type[Chunk], text: str) -> None:
-        """Take a piece of text or of reasoning."""
-        (self.texts if kind is TextDelta else self.thoughts).append(text)
+    def hear_text(self, chunk: TextDelta | ReasoningDelta, text: str) -> None:
+        """Take a piece of text or of reasoning, which may not be what the chunk says any more."""
+        if isinstance(chunk, TextDelta):
+            self.texts.append(text)
+        else:
+            self.thoughts[chunk.payload.id] = self.thoughts.get(chunk.payload.id, "") + text
 
     def is_same(self, other: Said) -> bool:
         """Whether both say the same."""
         return (
             "".join(self.texts) == "".join(other.texts)
-            and "".join(self.thoughts) == "".join(other.thoughts)
+            and "".join(self.thoughts.values()) == "".join(other.thoughts.values())
             and sorted(self.others) == sorted(other.others)
         )
 

@@ -43,10 +43,14 @@ def mirrored_text(content: MessageContent) -> str | None:
 
 
 def follow_reasoning(part: Part) -> None:
-    """Let the details of an edited reasoning part say what its text says; the signature of other words goes."""
+    """Let the details of an edited reasoning part say what its text says.
+
+    The signature of other words goes, and so does what the provider gave to hand these words back with.
+    """
     if not isinstance(part, ReasoningPart) or not part.details:
         return
     told = [detail for detail in part.details if detail.get("type") == "text"]
     if told and "".join(str(detail.get("text") or "") for detail in told) != part.reasoning:
         redacted = [detail for detail in part.details if detail.get("type") == "redacted"]
         part.details = [{"type": "text", "text": part.reasoning}, *redacted]
+        part.provider_metadata = None

@@ -112,6 +112,7 @@ class Spender(Processor):
 
     def process_input_step(self, args: Any) -> None:
         budget = args.budget
+        args.message_list.add_system(f"only in step {args.step_number}")
         args.message_list.clear_system_messages("spent")
         args.message_list.add_system(f"spent {budget.guard_calls} {budget.cost} {budget.retries}", "spent")
 

@@ -309,7 +309,9 @@ async def test_nothing_that_a_guard_took_out_and_no_key_is_in_the_file(tmp_path:
     async def pay() -> None:
         """Pay."""
 
-    turns = [["the SECRET ", tool_call("look", {}, id="c1")]] * 2
+    headers = {"set-cookie": "SECRET"}
+    told = {"type": "response-metadata", "payload": {"id": "m1", "headers": headers}}
+    turns = [[told, "the SECRET ", tool_call("look", {}, id="c1")]] * 2
     agent = Agent(
         id="a",
         model=ScriptedModel([*turns, ["SECRET", tool_call("look", {}, id="c2"), tool_call("pay", {}, id="c3")]]),

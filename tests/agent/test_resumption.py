@@ -330,6 +330,15 @@ async def test_headers_are_not_stored_and_have_to_be_given_again() -> None:
     assert agent.model.requests[1].headers == {"authorization": "key"}
 
 
+async def test_a_function_that_asked_for_approval_becomes_approval_of_everything() -> None:
+    """R12.35, R12.37"""
+    agent = echoing(*([tool_call("echo", id=f"c{n}")] for n in range(2)), "end")
+    run_id = (await agent.generate("hi", require_tool_approval=lambda name, args, context: True)).run_id
+    assert (await agent.approve_tool_call_generate(run_id)).suspend_payload["toolCallId"] == "c1"
+    again: Any = {"require_tool_approval": lambda name, args, context: False}
+    assert (await agent.approve_tool_call_generate(run_id, **again)).text == "end"
+
+
 async def test_no_option_is_kept_in_part() -> None:
     """R12.37"""
     agent = echoing()
@@ -465,6 +474,7 @@ async def test_a_step_that_is_tried_again_after_it_was_resumed_uses_the_model_th
     )
     run_id = (await agent.generate("hi")).run_id
     assert (await agent.approve_tool_call_generate(run_id)).text == "from the second"
+    assert (first.calls, second.calls) == (1, 2)
 
 
 async def test_warnings_of_a_suspended_step_are_told_when_it_ends() -> None:

@@ -27,9 +27,9 @@ class FileRunStore:
     for their owner only. It is written beside its place and moved there: a crash leaves the old state or the new one.
 
     Three names tell how a run stands: ``….json`` waits, ``….taken.json`` was taken by a process that goes on with it,
-    ``….done`` has come to its end. Taking a run renames its file, which succeeds for one process. If that process dies,
-    or the run fails, the state stays there, and ``release`` gives it back. Files that end in ``.done`` may be deleted
-    at any time, those in ``.tmp`` when no process writes.
+    ``….done`` alone has come to its end. Taking a run renames its file, which succeeds for one process. If that process
+    dies, or the run fails, the state stays there, and ``release`` gives it back. Files that end in ``.done`` may be
+    deleted at any time, those in ``.tmp`` when no process writes.
 
     Args:
         path: The directory; made if it is missing.
@@ -133,7 +133,6 @@ class FileRunStore:
                     os.fsync(draft.fileno())
                 # By way of the name of a run that was taken: nobody has anything to do with the run before all is done.
                 os.replace(files.draft, files.taken)
-                files.done.unlink(missing_ok=True)
                 os.replace(files.taken, files.waiting)
             except BaseException:
                 files.draft.unlink(missing_ok=True)

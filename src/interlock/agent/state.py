@@ -39,8 +39,8 @@ class RunState:
 
     Its JSON form is what a ``RunStore`` keeps of a run that is suspended or paused: messages with their sources, steps,
     processors' state, usage, retries, limits used up, calls that wait, and what of the request context and of the
-    call's options JSON can hold. ``from_json(text).to_json() == text``. Not in it: the prompts that were sent, errors,
-    and whatever is no JSON.
+    call's options JSON can hold. ``from_json(text).to_json() == text``. Not in it: the prompts that were sent, headers,
+    errors, and whatever is no JSON.
 
     Args:
         run_id: Id of the run.

@@ -140,8 +140,13 @@ class PartPlaces:
 
 
 def step_to_dict(step: StepResult, places: PartPlaces) -> dict[str, Any]:
-    """A step as JSON data, without its request: the prompts of all steps would grow with the square of their number."""
+    """A step as JSON data.
+
+    Without its request, since the prompts of all steps grow with the square of their number, and without the headers of
+    its reply, which may hold cookies.
+    """
     tripwire = step.tripwire
+    facts = {key: fact for key, fact in step.response.items() if key != "headers"}
     return {
         "stepNumber": step.step_number,
         "stepType": step.step_type,
@@ -155,7 +160,7 @@ def step_to_dict(step: StepResult, places: PartPlaces) -> dict[str, Any]:
         "finishReason": step.finish_reason,
         "usage": step.usage.to_dict(),
         "warnings": json_safe(to_json(step.warnings)),
-        "response": json_safe(to_json(step.response)),
+        "response": json_safe(to_json(facts)),
         "modelId": step.model_id,
         "providerMetadata": json_safe(to_json(step.provider_metadata)),
         "tripwire": None

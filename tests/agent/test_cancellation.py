@@ -142,6 +142,26 @@ async def test_a_signal_in_a_hook_before_the_call_stops_the_run_there(drive: Dri
     assert (outcome.finish_reason, model.calls, later) == ("aborted", 0, [])
 
 
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_signal_while_approval_is_asked_for_starts_no_tool(drive: Drive, count: int) -> None:
+    """R12.28, R12.35"""
+    signal, ran = AbortSignal(), list[int]()
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        ran.append(amount)
+        return "paid"
+
+    async def approves(*_: Any) -> bool:
+        signal.abort("the user left")
+        return False
+
+    model = ScriptedModel([[tool_call("pay", {"amount": n}) for n in range(count)], "never"])
+    outcome = await drive(agent_of(model, tools=[pay]), require_tool_approval=approves, abort_signal=signal)
+    assert (outcome.status, ran, model.calls) == ("canceled", [], 1)
+
+
 async def test_the_provider_gets_the_signal(drive: Drive) -> None:
     """R12.28"""
     signal, model = AbortSignal(), ScriptedModel(["x"])

@@ -145,6 +145,8 @@ class ToolPhase:
             Interrupted: the run was cancelled.
         """
         runnable = [execution for execution in self._executions if await self._prepare(execution)]
+        if self._run.scope.is_aborted:
+            raise Interrupted  # while somebody was asked for approval: no tool starts any more (R12.28)
         if len(runnable) == 1 and self._can_run_inline(runnable[0].tool):
             await self._execute(runnable[0])
         elif runnable:
@@ -170,7 +172,7 @@ class ToolPhase:
     async def run_single(self) -> None:
         """``chunks`` without a generator; what the client sees goes into the outbox."""
         execution, scope = self._executions[0], self._run.scope
-        if await self._prepare(execution):
+        if await self._prepare(execution) and not scope.is_aborted:
             await self._execute(execution)
         if scope.is_aborted:
             raise Interrupted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from importlib import metadata
 from typing import Annotated
@@ -11,7 +12,7 @@ import typer
 
 from interlock.cli.failures import UsageFailure
 from interlock.cli.model_choice import STAND_IN, choose_model
-from interlock.cli.run import FAILED, INTERRUPTED, USAGE, run_agent, tell
+from interlock.cli.run import FAILED, INTERRUPTED, READER_LEFT, USAGE, run_agent, tell
 from interlock.cli.target import load_agent
 
 app = typer.Typer(
@@ -26,7 +27,7 @@ app.add_typer(local, name="local")
 
 _EPILOG = (
     "Exit status: 0 the run ended well, 1 it failed, 2 it could not start as given, "
-    "3 a processor blocked it, 130 Ctrl-C."
+    "3 a processor blocked it, 130 Ctrl-C, 141 nobody reads the answer any more."
 )
 
 
@@ -71,7 +72,7 @@ def run(
     Its answer goes to standard output, and what its processors did to standard error.
     """
     try:
-        message = sys.stdin.read() if text == "-" else text
+        message = _read_input() if text == "-" else text
         if not message.strip():
             raise UsageFailure("the text is empty: say something to the agent")
         agent = load_agent(target)
@@ -82,7 +83,17 @@ def run(
         raise typer.Exit(USAGE) from failure
     except KeyboardInterrupt as interrupt:
         raise typer.Exit(INTERRUPTED) from interrupt
+    except BrokenPipeError as broken:
+        # What is still buffered has no reader either: the flush at exit must not fail on it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(READER_LEFT) from broken
     raise typer.Exit(status)
+
+
+def _read_input() -> str:
+    if sys.stdin is None:
+        raise UsageFailure("standard input is closed: give the text as an argument, or something to read")
+    return sys.stdin.read()
 
 
 @local.command()

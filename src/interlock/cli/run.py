@@ -15,7 +15,7 @@ from interlock.cli.failures import describe
 from interlock.cli.report import RunReport
 from interlock.models import LanguageModel
 
-OK, FAILED, USAGE, TRIPWIRE, INTERRUPTED = 0, 1, 2, 3, 130
+OK, FAILED, USAGE, TRIPWIRE, INTERRUPTED, READER_LEFT = 0, 1, 2, 3, 130, 141
 
 
 def tell(line: str) -> None:

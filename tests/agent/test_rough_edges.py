@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock import Agent, ConfigurationError
+from interlock import Agent, ConfigurationError, ProcessorError
 from interlock.chunks import Finish, FinishPayload, StepOutcome, StepOutput
 from interlock.testing import ScriptedModel, types_of, wait_for
 from interlock.usage import Usage
@@ -97,3 +97,28 @@ def test_the_outcome_of_a_blocking_stream_is_there_after_it_was_closed() -> None
         types = [chunk.type for chunk in stream]
     assert types[-1] == "finish"
     assert stream.result().text == "hello"
+
+
+async def test_a_run_that_could_not_be_prepared_is_not_prepared_again() -> None:
+    """R1.5, R12.15, R17.1"""
+    ran: list[int] = []
+
+    class Broken:
+        id = "broken"
+
+        def process_input(self, args: Any) -> None:
+            ran.append(1)
+            raise ValueError("no")
+
+    stream = Agent(id="a", model=ScriptedModel([]), input_processors=[Broken()]).stream("hi")
+    for _ in range(2):
+        with pytest.raises(ProcessorError) as raised:
+            await stream.text
+        assert raised.value is stream.error
+    assert (len(ran), stream.status) == (1, "failed")
+
+
+async def test_a_value_that_is_to_come_says_that_it_is_awaited() -> None:
+    """R12.15"""
+    stream = Agent(id="a", model=ScriptedModel([])).stream("hi")
+    assert "await" in repr(stream.text)

@@ -46,6 +46,9 @@ class Later(Generic[T]):
     def __await__(self) -> Generator[Any, None, T]:
         return self._read().__await__()
 
+    def __repr__(self) -> str:
+        return "<a value of the run that is still to come: await it>"
+
 
 class AgentStream(Generic[ObjectT]):
     """One run that advances as it is read; ``Agent.stream`` makes it.
@@ -61,6 +64,8 @@ class AgentStream(Generic[ObjectT]):
     def __init__(self, prepare: Callable[[], Awaitable[Run]]) -> None:
         self._prepare = prepare
         self._run: Run | None = None
+        self._failure: Exception | None = None
+        """Why there will be no run."""
         self._source: Any = None
         """The loop's generator; ``ag_running`` tells whether it is being pulled."""
         self._chunks: list[Chunk] = []
@@ -107,6 +112,8 @@ class AgentStream(Generic[ObjectT]):
                 "to that loop: read a stream to its end in the loop in which it was begun, or start a new one"
             )
         while self._run is None:
+            if self._failure is not None:
+                raise self._failure
             if self._is_preparing:
                 await self._wait()
                 continue
@@ -116,6 +123,10 @@ class AgentStream(Generic[ObjectT]):
                 self._source = RunLoop(run).chunks()
                 run.scope.is_waiting = self._is_running
                 self._run = run
+            except Exception as error:
+                # There is no run, and no second try: hooks that ran have run (R1.5).
+                self._failure = error
+                raise
             finally:
                 self._is_preparing = False
                 if self._changed is not None:
@@ -375,12 +386,14 @@ class AgentStream(Generic[ObjectT]):
     @property
     def error(self) -> BaseException | None:
         """What made the run fail, as far as it has come."""
-        return None if self._run is None else self._run.state.error
+        return self._failure if self._run is None else self._run.state.error
 
     @property
     def status(self) -> Status:
         """How the run stands."""
-        return "running" if self._run is None else self._outcome.status
+        if self._run is None:
+            return "running" if self._failure is None else "failed"
+        return self._outcome.status
 
     @property
     def text(self) -> Later[str]:

@@ -18,6 +18,7 @@ from interlock.models.network import require_model_requests
 from interlock.models.openai.chat_reply import FromOpenAIChat
 from interlock.models.openai.chat_request import to_openai_chat
 from interlock.models.openai.dialects import COMPATIBLE
+from interlock.models.reading import read_end, read_event
 from interlock.models.reply import ReplyHead
 
 Complete = Callable[..., Awaitable[AsyncIterator[Any]]]
@@ -82,12 +83,13 @@ class AnyLLMModel:
         with _as_call_errors(where, hide):
             replies = await complete(**self._to_keywords(body, request))
             yield GenericChunk(type="stream-start", payload={"warnings": warnings, "request": {"body": body}})
-            reader = FromOpenAIChat(ReplyHead(where, {}, hide), request, self.provider)
+            head = ReplyHead(where, {}, hide)
+            reader = FromOpenAIChat(head, request, self.provider)
             async with aclosing(_each(replies)) as each:
                 async for reply in each:
-                    for chunk in reader.read("", reply.model_dump_json(exclude_none=True)):
+                    for chunk in read_event(reader, head, "", reply.model_dump_json(exclude_none=True)):
                         yield chunk
-            for chunk in reader.end():
+            for chunk in read_end(reader, head):
                 yield chunk
 
     def _sdk_function(self) -> Complete:

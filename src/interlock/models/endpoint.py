@@ -13,6 +13,7 @@ from interlock.models.api_key import ApiKey
 from interlock.models.base import ModelRequest
 from interlock.models.http import AsyncClient, EventReply, Timeout, bare_url, event_stream, shared_client
 from interlock.models.network import is_loopback, require_model_requests
+from interlock.models.reading import read_end, read_event
 from interlock.models.reply import ReplyHead, ReplyReader
 
 SdkSender = Callable[[Mapping[str, Any], Mapping[str, str]], AbstractAsyncContextManager[EventReply]]
@@ -93,12 +94,12 @@ class Endpoint:
             yield GenericChunk(type="stream-start", payload={"warnings": call.warnings, "request": {"body": call.body}})
             reader = call.read(reply.head)
             async for event in reply.events:
-                for chunk in reader.read(event.event, event.data):
+                for chunk in read_event(reader, reply.head, event.event, event.data):
                     yield chunk
                 if reader.is_done:
                     await reply.drain()
                     break
-            for chunk in reader.end(reply.rest()):
+            for chunk in read_end(reader, reply.head, reply.rest()):
                 yield chunk
 
     def headers_of(self, request: ModelRequest) -> dict[str, str]:

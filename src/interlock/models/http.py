@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 from interlock.errors import APICallError, ConfigurationError
@@ -169,7 +169,7 @@ async def event_reply(response: Response, *, key: ApiKey | None = None, model: s
             hide = secrets_hidden(response.request.headers, key)
             headers = shown_headers(response.headers, hide)
             if not response.is_success or media_type_of(headers) != EVENT_STREAM:
-                body = hide(await _first_part(response))
+                body = hide(await _first_part(response))[:MAX_BODY_CHARS]
                 key_name = key.name if key else None
                 raise refusal(response.status_code, headers, body, url, model=model, key_name=key_name)
             reader = EventReader(_MAX_EVENT_BYTES)
@@ -190,6 +190,8 @@ def secrets_hidden(request_headers: Mapping[str, str], key: ApiKey | None = None
     sent = {given.get(name, "").rpartition(" ")[2] for name in _SECRET_HEADERS}
     if key is not None:
         sent.add(key.reveal())
+    # In an address, such as that of a redirect, some letters are spelled otherwise.
+    sent |= {quote(secret, safe="") for secret in sent}
     # The longest first: one may be a part of another.
     secrets = sorted((secret for secret in sent if len(secret) >= _MIN_SECRET_CHARS), key=len, reverse=True)
 
@@ -229,10 +231,17 @@ async def _events(response: Response, reader: EventReader) -> AsyncGenerator[Ser
 
 
 async def _first_part(response: Response) -> str:
-    """As much of the body as an error keeps."""
-    text = ""
-    async for piece in response.aiter_text():
-        text += piece
-        if len(text) >= MAX_BODY_CHARS:
-            break
-    return text[:MAX_BODY_CHARS]
+    """More of the body than an error keeps, so that no secret in what it keeps is cut in two.
+
+    It is read as UTF-8, whatever charset the server claims: JSON has no other, and the rest is only quoted.
+    """
+    body = b""
+    try:
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) >= 2 * MAX_BODY_CHARS:
+                break
+    except RequestError:
+        # What counts is the status, which is known; the body only says more.
+        pass
+    return body.decode("utf-8", "replace")

@@ -42,7 +42,7 @@ def refusal(
         key_name: Where the key came from; ``None`` if none was sent.
     """
     media_type = media_type_of(headers)
-    details = _details(_json(body))
+    details = _read_details(body)
     is_success = 200 <= status_code < 300
     if is_success and not details.is_error:
         message = f"{url} answered with {media_type or 'no content type'} instead of an event stream: check base_url"
@@ -83,7 +83,7 @@ def error_in_stream(body: str, headers: Mapping[str, str], url: str) -> APICallE
         headers: Reply headers.
         url: Where the request went, without secrets.
     """
-    details = _details(_json(body))
+    details = _read_details(body)
     message = details.message or f"{url} broke off its answer with an error: {body[:200]}"
     advice = _advice(details.status_code, details, body)
     return APICallError(
@@ -110,16 +110,16 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         if value is None:
             continue
         try:
-            seconds = float(value) * unit
+            seconds = _waitable(float(value) * unit)
         except ValueError:
             continue
-        if 0 <= seconds < float("inf"):
+        if seconds is not None:
             return seconds
     try:
-        moment = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
+        moment = parsedate_to_datetime(headers.get("retry-after", "")).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, moment.timestamp() - time.time())
+    return max(0.0, moment - time.time())
 
 
 class _Details(msgspec.Struct):
@@ -130,6 +130,14 @@ class _Details(msgspec.Struct):
     status_code: int | None = None
     is_error: bool = False
     retry_after_s: float | None = None
+
+
+def _read_details(body: str) -> _Details:
+    """What ``body`` says; nothing if it is no JSON, or such that no error of a provider's looks like."""
+    try:
+        return _details(msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeError, RecursionError, OverflowError):
+        return _Details()
 
 
 def _details(data: Any) -> _Details:
@@ -160,10 +168,14 @@ def _retry_delay_s(details: Any) -> float | None:
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str):
             try:
-                return float(delay.removesuffix("s"))
+                return _waitable(float(delay.removesuffix("s")))
             except ValueError:
                 return None
     return None
+
+
+def _waitable(seconds: float) -> float | None:
+    return seconds if 0 <= seconds < float("inf") else None
 
 
 def _is_transient(details: _Details) -> bool:
@@ -182,13 +194,6 @@ def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value or None
     return msgspec.json.encode(value).decode()
-
-
-def _json(body: str) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeError):
-        return None
 
 
 def _what_came(status_code: int, media_type: str, body: str) -> str:

@@ -34,16 +34,18 @@ class ReplyHead(msgspec.Struct, frozen=True):
         """The error for an error event, whose data is given."""
         return error_in_stream(self.hide(data), self.headers, self.url)
 
-    def unreadable(self, data: str, problem: object, *, is_retryable: bool = True) -> APICallError:
+    def unreadable(self, data: str, problem: object, *, kind: str = "", is_retryable: bool = True) -> APICallError:
         """The error for an event that is none of the protocol.
 
         Args:
             data: The event's data.
             problem: What is wrong with it.
+            kind: What the server calls the event.
             is_retryable: Whether it may be a fault of the transport.
         """
+        event = f"an event {kind!r}" if kind else "an event"
         return APICallError(
-            f"{self.url} sent an event that cannot be read: {problem}",
+            self.hide(f"{self.url} sent {event} that cannot be read: {problem}"),
             is_retryable=is_retryable,
             url=self.url,
             response_headers=self.headers,
@@ -81,6 +83,7 @@ class ReplyReader(Protocol):
 
         Raises:
             APICallError: The event is an error, or is none that this protocol has.
+            Exception: Anything else, if the event is not in the protocol's form; see ``reading``.
         """
         ...
 

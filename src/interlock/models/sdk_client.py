@@ -106,7 +106,7 @@ def _refusal(response: Any, model: str) -> APICallError:
     return refusal(
         response.status_code,
         shown_headers(response.headers, hide),
-        hide(response.text[:MAX_BODY_CHARS]),
+        hide(response.content.decode("utf-8", "replace"))[:MAX_BODY_CHARS],
         bare_url(str(response.request.url)),
         model=model,
         key_name="the SDK's client",

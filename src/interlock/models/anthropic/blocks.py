@@ -139,7 +139,7 @@ class _Text:
         self._kept: list[dict[str, Any]] = []
         out.append(TextStart(payload=TextStartPayload(id=span)))
         if block.get("text"):
-            out.append(TextDelta(payload=TextDeltaPayload(id=span, text=block["text"])))
+            self.add(msgspec.convert(block, Delta), out)
         for citation in block.get("citations") or ():
             self._take(citation, out)
 
@@ -189,10 +189,11 @@ class _Thinking:
 
     def __init__(self, span: str, block: dict[str, Any], out: list[Chunk]) -> None:
         self.id = span
-        self._signature = block.get("signature") or ""
+        begun = msgspec.convert(block, Delta)
+        self._signature = begun.signature or ""
         out.append(ReasoningStart(payload=ReasoningStartPayload(id=span)))
-        if block.get("thinking"):
-            out.append(ReasoningDelta(payload=ReasoningDeltaPayload(id=span, text=block["thinking"])))
+        if begun.thinking:
+            self.add(begun, out)
 
     def add(self, delta: Delta, out: list[Chunk]) -> None:
         if delta.thinking is not None:

@@ -97,10 +97,7 @@ class FromAnthropic:
         out: list[Chunk] = []
         if not data:
             return out
-        try:
-            event = _decoder.decode(data)
-        except (msgspec.MsgspecError, UnicodeError) as problem:
-            raise self._head.unreadable(data, problem) from problem
+        event = _decoder.decode(data)
         if self._has_raw:
             out.append(GenericChunk(type="raw", payload=msgspec.json.decode(data)))
         if event.error or event.type == "error" or kind == "error":

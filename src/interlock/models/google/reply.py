@@ -161,10 +161,7 @@ class FromGoogle:
         out: list[Chunk] = []
         if not data or data == "[DONE]":
             return out
-        try:
-            event = _decoder.decode(data)
-        except (msgspec.MsgspecError, UnicodeError) as problem:
-            raise self._head.unreadable(data, problem) from problem
+        event = _decoder.decode(data)
         if self._has_raw:
             out.append(GenericChunk(type="raw", payload=msgspec.json.decode(data)))
         if event.error:

@@ -56,8 +56,14 @@ class _CallDelta(msgspec.Struct):
     function: _Function | None = None
 
 
+class _Block(msgspec.Struct):
+    type: str | None = None
+    text: str | None = None
+    thinking: list[_Block] | None = None
+
+
 class _Delta(msgspec.Struct):
-    content: str | list[dict[str, Any]] | None = None
+    content: str | list[_Block] | None = None
     reasoning_content: str | None = None
     reasoning: Any = None
     reasoning_details: list[dict[str, Any]] | None = None
@@ -140,27 +146,20 @@ class FromOpenAIChat:
             return out
         if not data:
             return out
-        try:
-            event = _decoder.decode(data)
-        except (msgspec.MsgspecError, UnicodeError) as problem:
-            raise self._head.unreadable(data, problem) from problem
+        event = _decoder.decode(data)
         if self._has_raw:
             out.append(GenericChunk(type="raw", payload=msgspec.json.decode(data)))
         if event.error or event.object == "error" or kind == "error":
             raise self._head.failure(data)
         if event.usage:
             self._usage = event.usage
-        try:
-            for choice in event.choices or ():
-                # Only one answer was asked for.
-                if choice.index == 0:
-                    if not self._has_metadata:
-                        self._has_metadata = True
-                        out.append(self._head.metadata(event.id, event.model, moment(event.created)))
-                    self._read_choice(choice, out)
-        except (AttributeError, KeyError, TypeError) as problem:
-            # Blocks and annotations have no types here: a server may put anything into them.
-            raise self._head.unreadable(data, repr(problem)) from problem
+        for choice in event.choices or ():
+            # Only one answer was asked for.
+            if choice.index == 0:
+                if not self._has_metadata:
+                    self._has_metadata = True
+                    out.append(self._head.metadata(event.id, event.model, moment(event.created)))
+                self._read_choice(choice, out)
         return out
 
     def end(self, rest: str = "") -> list[Chunk]:
@@ -215,14 +214,14 @@ class FromOpenAIChat:
         if choice.finish_reason is not None:
             self._reason = choice.finish_reason
 
-    def _read_blocks(self, blocks: list[dict[str, Any]], out: list[Chunk]) -> None:
+    def _read_blocks(self, blocks: list[_Block], out: list[Chunk]) -> None:
         """Content as a list of blocks, which is how Mistral's reasoning models send it."""
         for block in blocks:
-            if block.get("type") == "text":
-                self._spans.text(out, block["text"])
-            elif block.get("type") == "thinking":
-                for thought in block.get("thinking") or ():
-                    self._spans.reasoning(out, thought.get("text") or "")
+            if block.type == "text":
+                self._spans.text(out, msgspec.convert(block.text, str))
+            elif block.type == "thinking":
+                for thought in block.thinking or ():
+                    self._spans.reasoning(out, thought.text or "")
 
     def _read_call(self, call: _CallDelta, out: list[Chunk]) -> None:
         function = call.function or _Function()

@@ -56,6 +56,19 @@ _CITATION_FIELDS = {
 }
 
 
+class _Part(msgspec.Struct):
+    """A part of a message, or of a summary."""
+
+    type: str = ""
+    text: str | None = None
+    refusal: str | None = None
+    annotations: list[dict[str, Any]] | None = None
+
+
+def _parts(value: Any) -> list[_Part]:
+    return msgspec.convert(value or [], list[_Part])
+
+
 class ReplyBooks(msgspec.Struct, kw_only=True):
     """What the items of one reply share."""
 
@@ -137,10 +150,10 @@ class MessageOutput(Output):
     def finish(self, item: Item, out: list[Chunk]) -> None:
         """Close the message, with what its server did not stream."""
         annotations: list[dict[str, Any]] = []
-        for part, content in enumerate(item.get("content") or ()):
-            annotations += content.get("annotations") or ()
-            is_refusal = content.get("type") == "refusal"
-            text = content.get("refusal" if is_refusal else "text")
+        for part, content in enumerate(_parts(item.get("content"))):
+            annotations += content.annotations or ()
+            is_refusal = content.type == "refusal"
+            text = content.refusal if is_refusal else content.text
             if text and part not in self._streamed:
                 self.text(part, text, out, is_refusal=is_refusal)
         self.close(out)
@@ -189,9 +202,9 @@ class ReasoningOutput(Output):
 
     def finish(self, item: Item, out: list[Chunk]) -> None:
         """Close the reasoning. Only now its encrypted form is whole; the last of its spans carries it."""
-        for part, summary in enumerate(item.get("summary") or ()):
-            if summary.get("text") and part not in self._streamed:
-                self.text(part, summary["text"], out)
+        for part, summary in enumerate(_parts(item.get("summary"))):
+            if summary.text and part not in self._streamed:
+                self.text(part, summary.text, out)
         if item.get("encrypted_content"):
             self.own["reasoningEncryptedContent"] = item["encrypted_content"]
         self.close(out)
@@ -239,7 +252,7 @@ class CallOutput(Output):
 
     def finish(self, item: Item, out: list[Chunk]) -> None:
         """The arguments are whole."""
-        args = item.get("arguments")
+        args = msgspec.convert(item.get("arguments"), str | None)
         if args and not self._has_args:
             self.arguments(args, out)
         self._end_input(parsed_args(args), out)

@@ -118,19 +118,12 @@ class FromOpenAIResponses:
         out: list[Chunk] = []
         if not data or data == "[DONE]":
             return out
-        try:
-            event = _decoder.decode(data)
-        except (msgspec.MsgspecError, UnicodeError) as problem:
-            raise self._head.unreadable(data, problem) from problem
+        event = _decoder.decode(data)
         if self._has_raw:
             out.append(GenericChunk(type="raw", payload=msgspec.json.decode(data)))
         read = _READERS.get(event.type)
         if read is not None:
-            try:
-                read(self, event, out)
-            except (AttributeError, KeyError, TypeError) as problem:
-                # Items have no types here: a server may put anything into them.
-                raise self._head.unreadable(data, repr(problem)) from problem
+            read(self, event, out)
         elif event.type == "error" or kind == "error" or event.error:
             raise self._head.failure(data)
         elif not event.type:

@@ -913,6 +913,33 @@ async def test_a_guards_state_is_what_it_was_when_a_run_goes_on_in_the_same_proc
     assert found == [{SECRET}, {SECRET}]
 
 
+@pytest.mark.parametrize("way", ["in place", "copied"])
+async def test_the_message_of_a_failed_tool_that_a_stream_hook_cleaned_is_told_and_stored_clean(way: str) -> None:
+    """R10.13"""
+
+    def refuse(args: Any) -> str:
+        raise ValueError(f"the password {SECRET} is wrong")
+
+    def edit(args: Any) -> Any:
+        part = args.part
+        if part.type != "tool-error":
+            return part
+        if way == "in place":
+            part.payload.error = clean(part.payload.error)
+            return part
+        return {"type": "tool-error", "payload": {**part.to_dict()["payload"], "error": clean(part.payload.error)}}
+
+    watch = Watch(
+        [[tool_call("search", {"q": "x"})], "done"],
+        tools=[Tool(id="search", execute=refuse, input_schema={})],
+        output_processors=[made_sync(process_output_stream=edit)],
+    )
+    outcome = await watch.run()
+    assert outcome.text == "done"
+    assert SECRET not in as_text([watch.model.prompts, outcome.steps, await stored(watch.store)])
+    assert "the password X is wrong" in as_text(watch.model.prompts)
+
+
 async def test_an_error_that_a_stream_hook_cleaned_is_stored_clean() -> None:
     """R13.10, R17.4"""
 

@@ -367,7 +367,12 @@ class ToolPhase:
         payload = ToolErrorPayload(
             tool_call_id=invocation.tool_call_id, tool_name=invocation.tool_name, args=invocation.args, error=error_text
         )
-        return await self._emit(ToolErrorChunk(payload=payload))
+        shown = await self._emit(ToolErrorChunk(payload=payload))
+        told = next((chunk.payload.error for chunk in shown if isinstance(chunk, ToolErrorChunk)), error_text)
+        if told != error_text:
+            # No other hook sees the message of a failure: what a stream hook took out of it goes no other way either.
+            self._run.state.message_list.update_tool_invocation(failed(execution.part, str(told)))
+        return shown
 
     async def _deny(self, execution: Execution, denial: ToolApproval) -> list[Chunk]:
         """Record a declined call; ``process_tool_result`` does not run for it (R12.38)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from interlock.chunks import (
     chunk_to_dict,
     detached,
 )
-from interlock.errors import APICallError
+from interlock.errors import APICallError, StructuredOutputError
 from interlock.usage import Usage
 
 CATALOGUE: dict[str, dict[str, Any]] = {
@@ -161,8 +162,19 @@ def test_a_detached_chunk_shares_nothing() -> None:
     ],
 )
 def test_an_exception_goes_out_as_name_and_message_only(chunk: Chunk) -> None:
-    """R5.1"""
-    assert chunk_to_dict(chunk)["payload"]["error"] == {"name": "APICallError", "message": "no"}
+    """R0.1, R5.1"""
+    for wire in (chunk_to_dict(chunk), chunk.to_dict(), {"payload": chunk.payload.to_dict()}):  # type: ignore[attr-defined]
+        assert json.loads(json.dumps(wire))["payload"]["error"] == {"name": "APICallError", "message": "no"}
+
+
+def test_a_client_is_not_told_what_the_answer_was_that_does_not_fit() -> None:
+    """R0.1, R12.33"""
+    error = StructuredOutputError(["x: must be a number (got 'a secret')", "secret: unknown"])
+    wire = ErrorChunk(payload=ErrorPayload(error=error)).to_dict()
+    assert wire["payload"]["error"] == {
+        "name": "StructuredOutputError",
+        "message": "the answer does not fit the requested schema (2 problems)",
+    }
 
 
 def test_usage_and_outcome_of_a_finish_are_typed() -> None:

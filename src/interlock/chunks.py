@@ -359,12 +359,25 @@ class ToolResult(Chunk, kw_only=True):
     _nested: ClassVar[dict[str, Any]] = {"payload": ToolResultPayload.from_dict}
 
 
-class ToolErrorPayload(Payload, kw_only=True):
+class FailurePayload(Payload, kw_only=True):
+    """Base of the payloads that carry an exception, which becomes ``{name, message}`` in JSON (R0.1)."""
+
+    error: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form; of an exception what a client may be told, without its stack."""
+        out = super().to_dict()
+        error = self.error
+        if isinstance(error, BaseException):
+            out["error"] = {"name": type(error).__name__, "message": getattr(error, "public_message", str(error))}
+        return out
+
+
+class ToolErrorPayload(FailurePayload, kw_only=True):
     """Payload of ``tool-error``."""
 
     tool_call_id: str
     tool_name: str
-    error: Any = None
     args: Any = None
     id: str | None = None
     provider_executed: bool | None = None
@@ -581,10 +594,8 @@ class Finish(Chunk, kw_only=True):
     _nested: ClassVar[dict[str, Any]] = {"payload": FinishPayload.from_dict}
 
 
-class ErrorPayload(Payload, kw_only=True):
+class ErrorPayload(FailurePayload, kw_only=True):
     """Payload of ``error``."""
-
-    error: Any = None
 
 
 class ErrorChunk(Chunk, kw_only=True):
@@ -738,13 +749,8 @@ def chunk_from_dict(data: dict[str, Any]) -> Chunk:
 
 
 def chunk_to_dict(chunk: Chunk) -> dict[str, Any]:
-    """The wire form of a chunk; an exception in it becomes ``{name, message}``, without its stack."""
-    out = chunk.to_dict()
-    payload = out.get("payload")
-    if isinstance(payload, dict) and isinstance(payload.get("error"), BaseException):
-        error = payload["error"]
-        payload["error"] = {"name": type(error).__name__, "message": getattr(error, "public_message", str(error))}
-    return out
+    """The wire form of a chunk, which is ``chunk.to_dict()``; the counterpart of ``chunk_from_dict``."""
+    return chunk.to_dict()
 
 
 def flaw_of(chunk: Chunk) -> str | None:

@@ -185,6 +185,12 @@ class StructuredOutputError(InterlockError):
         lines = [f"- {problem}" for problem in self.problems]
         super().__init__("\n".join(["the answer does not fit the requested schema:", *lines]))
 
+    @property
+    def public_message(self) -> str:
+        """What a client is told: the problems quote the answer, which a hook may have kept in."""
+        count = len(self.problems)
+        return f"the answer does not fit the requested schema ({count} problem{'' if count == 1 else 's'})"
+
 
 class StorageError(InterlockError):
     """A store could not read or write."""

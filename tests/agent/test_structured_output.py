@@ -228,6 +228,14 @@ async def test_an_answer_that_the_other_model_cannot_structure_fails_the_run() -
         await agent.generate("hi", structured_output={"schema": SCHEMA, "model": ScriptedModel(["what?"])})
 
 
+@pytest.mark.parametrize("schema", [{"type": "array"}, list[Any], list[City]])
+@pytest.mark.parametrize("depth", [250, 50_000])
+async def test_an_answer_nested_too_deeply_does_not_fit(schema: Any, depth: int) -> None:
+    """R12.33"""
+    with pytest.raises(StructuredOutputError, match="does not fit the requested schema"):
+        await agent_of("[" * depth + "]" * depth).generate("hi", structured_output=schema)
+
+
 async def test_a_tripped_run_has_no_object() -> None:
     """R12.34"""
 

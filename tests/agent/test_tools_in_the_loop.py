@@ -6,6 +6,7 @@ import asyncio
 import base64
 import datetime
 import enum
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,6 +186,43 @@ async def test_the_hook_runs_for_success_only(drive: Drive, call: Any, options: 
     agent = agent_of([[call], "x"], tools=[failing, counting, echo], output_processors=[recorder])
     await drive(agent, **options)
     assert "process_tool_result(0)" not in recorder.calls
+
+
+async def test_the_result_is_the_same_before_and_after_the_hook_edits_the_call(drive: Drive, make: Make) -> None:
+    """R0.4"""
+    seen: list[Any] = []
+
+    def blank(args: Any) -> None:
+        invocation = args.messages[-1].content.parts[-1].tool_invocation
+        invocation.state, invocation.result = "result", None
+        seen.append(args.result)
+
+    agent = agent_of(
+        [[tool_call("echo", {"text": "yo"})], "x"], tools=[echo], output_processors=[make(process_tool_result=blank)]
+    )
+    await drive(agent)
+    assert seen == ["yo"]
+
+
+def _nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"text": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "args",
+    [_nested(250), json.dumps(_nested(250)), '{"text":' + "[" * 50_000 + "]" * 50_000 + "}"],
+    ids=["parsed", "text", "text that exhausts the parser"],
+)
+async def test_arguments_nested_too_deeply_are_a_failed_call(drive: Drive, args: Any) -> None:
+    """R5.6, R10.16"""
+    outcome = await drive(agent_of([[tool_call("echo", args)], "I see"], tools=[echo]))
+    assert outcome.text == "I see"
+    (part,) = [part for part in outcome.response.db_messages[0].content.parts if part.type == "tool-invocation"]
+    assert part.tool_invocation.state == "output-error"
+    assert part.tool_invocation.error_text == "The arguments are nested more than 200 levels deep"
 
 
 async def test_the_hook_does_not_run_for_a_suspended_call(drive: Drive) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from interlock.chunks import Chunk, ToolCall, ToolCallPayload, ToolInputDelta, ToolInputEnd, ToolInputStart
+from interlock.tools.serialize import MAX_DEPTH
 
 _log = logging.getLogger("interlock")
 
@@ -137,12 +138,40 @@ class CallReader:
 
 
 def parse_args(args: Any) -> tuple[Any, str | None]:
-    """Parsed arguments, and what is wrong with them; text that is no JSON is kept as it is (R5.6)."""
-    if not isinstance(args, str):
-        return ({} if args is None else args), None
-    if not args.strip():
+    """Parsed arguments, and what is wrong with them; what no tool can take is kept as text (R5.6)."""
+    text = args if isinstance(args, str) else None
+    if text is not None:
+        if not text.strip():
+            return {}, None
+        try:
+            args = msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            return text, f"The arguments are not valid JSON: {error}"
+        except RecursionError:
+            return text, _TOO_DEEP
+    if args is None:
         return {}, None
-    try:
-        return msgspec.json.decode(args), None
-    except msgspec.DecodeError as error:
-        return args, f"The arguments are not valid JSON: {error}"
+    if args and _is_too_deep(args):
+        return msgspec.json.encode(args).decode() if text is None else text, _TOO_DEEP
+    return args, None
+
+
+_TOO_DEEP = f"The arguments are nested more than {MAX_DEPTH} levels deep"
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Whether copying, checking or storing ``value`` may exhaust the stack."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for item in level
+            if item.__class__ in _CONTAINERS
+            for inner in (item.values() if item.__class__ is dict else item)
+        ]
+        if not level:
+            return False
+    return True
+
+
+_CONTAINERS = (dict, list)

@@ -22,14 +22,14 @@ from interlock.chunks import (
 
 
 def parsed_args(text: Any) -> Any:
-    """The arguments of a call from their JSON text; no text means none, text that is no JSON is kept (R5.6)."""
+    """The arguments of a call from their JSON text; no text means none, text that cannot be read is kept (R5.6)."""
     if not isinstance(text, str):
         return {} if text is None else text
     if not text.strip():
         return {}
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text
 
 

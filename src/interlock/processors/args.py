@@ -520,8 +520,12 @@ class ProcessToolResultArgs(_WithCurrentStep):
 
     @lazy
     def result(self) -> Any:
-        """The result as earlier processors left it (R10.7)."""
+        """The result as earlier processors left it (R10.7); what this hook does to it changes nothing here (R0.4)."""
         return self._stage.result
+
+    def __post_init__(self) -> None:
+        # Read before the hook can edit the message that it comes from.
+        _ = self.result
 
     @lazy
     def provider_executed(self) -> bool | None:

@@ -10,8 +10,9 @@ from typing import Any, TypeVar, Unpack, overload
 from interlock.agent.accepted import AGENT_SETTINGS, check_values
 from interlock.agent.blocking import SyncStream, run_blocking
 from interlock.agent.options import RESUME_NAMES, CallOptions, ResumeOptions, UntypedOptions, read_options
-from interlock.agent.prepare import is_dynamic, prepare_run, resume_run, static_models
+from interlock.agent.prepare import is_dynamic, prepare_run, static_models
 from interlock.agent.result import AgentResult
+from interlock.agent.resume import resume_run
 from interlock.agent.run_store import InMemoryRunStore, RunStore
 from interlock.agent.stream import AgentStream
 from interlock.agent.suspension import Resumption

@@ -15,7 +15,8 @@ from interlock.agent.run import Interrupted, Run
 from interlock.agent.said import forget_quotes, quotable
 from interlock.agent.step_parts import follow_parts, recorded
 from interlock.agent.suspension import Resumption, SuspendedStep, note_waiting
-from interlock.agent.tool_phase import ToolPhase, fail_invocation
+from interlock.agent.tool_outcomes import fail_invocation
+from interlock.agent.tool_phase import ToolPhase
 from interlock.chunks import (
     CONTENT_FILTER,
     RETRY,

@@ -11,17 +11,16 @@ import msgspec
 
 from interlock._ids import new_id
 from interlock.agent.deadlines import check_timeout
+from interlock.agent.kept_options import keep_options
 from interlock.agent.options import DEFAULT_MAX_STEPS, merge_options
 from interlock.agent.ports import Memory, MemoryCall, resolve_memory
 from interlock.agent.run import Run
-from interlock.agent.run_store import RunStore, claim
+from interlock.agent.run_store import RunStore
 from interlock.agent.state import RunState
-from interlock.agent.state_json import is_json
 from interlock.agent.structured import structured_output
 from interlock.agent.structuring import STRUCTURING
-from interlock.agent.suspension import Resumption
 from interlock.context import AbortSignal, RequestContext
-from interlock.errors import ConfigurationError, ProcessorError, RunStateError, TripWire
+from interlock.errors import ConfigurationError, ProcessorError, TripWire
 from interlock.messages import Message, MessageList, copy_data, copy_message
 from interlock.models import ModelFallback, check_model_id, to_language_model
 from interlock.processors import Pipeline, TripwireInfo
@@ -36,29 +35,6 @@ CALLBACKS = ("on_chunk", "on_step_finish", "on_finish", "on_error", "on_abort", 
 
 DEFAULT_RETRIES_WITH_ERROR_PROCESSORS = 10
 """R7.1; the reference page's "defaults to 10"."""
-
-KEPT_OPTIONS = (
-    "model",
-    "memory",
-    "max_steps",
-    "stop_when",
-    "prepare_step",
-    "toolsets",
-    "client_tools",
-    "tool_choice",
-    "active_tools",
-    "tool_call_concurrency",
-    "require_tool_approval",
-    "input_processors",
-    "output_processors",
-    "error_processors",
-    "max_processor_retries",
-    "model_settings",
-    "provider_options",
-    "structured_output",
-    "include_raw_chunks",
-)
-"""Options without which a stored run would go on as another one: kept if they are JSON, else to be given again."""
 
 _log = logging.getLogger("interlock")
 
@@ -159,121 +135,33 @@ async def prepare_run(agent: Configured, messages: Any, given: Mapping[str, Any]
         ProcessorError: a ``process_input`` hook failed (R17.1).
     """
     options = merge_options(agent.default_options, given) if given or agent.default_options else {}
-    context = _request_context(options.get("request_context"))
+    context = to_request_context(options.get("request_context"))
     dynamic = DynamicArguments(request_context=context)
-    memory, call = await _memory(agent, options, context, dynamic)
+    memory, call = await memory_of(agent, options, context, dynamic)
     pipeline = agent.static_pipeline
     if pipeline is None or memory is not None or options:
-        pipeline = await _pipeline(agent, options, memory, call, dynamic)
+        pipeline = await pipeline_of(agent, options, memory, call, dynamic)
     state = _state(agent, options, call)
     instructions = options.get("instructions", agent.instructions)
     if is_dynamic(instructions):
         instructions = await _value(instructions, dynamic)
     _fill(state.message_list, instructions, messages, options)
     signal: AbortSignal | None = options.get("abort_signal")
-    scope = RunScope(state, agent, context, signal, _observer(agent, options))
+    scope = RunScope(state, agent, context, signal, observer_of(agent, options))
     run = Run(agent, state, scope, pipeline)
-    await _settings(run, agent, options, dynamic)
+    await read_settings(run, agent, options, dynamic)
     if pipeline.by_hook["process_input"]:
         await _process_input(run)
     state.system_baseline = state.message_list.get_system_messages()
     return run
 
 
-async def resume_run(agent: Configured, run_id: str, resumption: Resumption | None, given: Mapping[str, Any]) -> Run:
-    """Take a stored run out of the agent's store, ready to go on; ``process_input`` does not run again (R12.37).
-
-    Args:
-        agent: The agent that goes on with it.
-        run_id: The run.
-        resumption: What was decided about a call that waits; ``None`` for a run that was paused between two steps.
-        given: Options of the call.
+def to_request_context(given: Any) -> RequestContext:
+    """The call's request context; values that come in a mapping are put into a new one.
 
     Raises:
-        RunNotFoundError: no run of that id is stored.
-        RunStateError: it cannot be continued as asked; it stays stored.
+        TypeError: it is neither.
     """
-    state = RunState.from_dict(await agent.run_store.load(run_id), agent.id)
-    _check_moment(state, run_id, resumption)
-    _check_given(state, given)
-    options = merge_options({**agent.default_options, **state.options}, given)
-    context = _request_context(options.get("request_context"))
-    for key, value in state.request_context.items():
-        if not context.has(key):
-            context.set(key, value)
-    dynamic = DynamicArguments(request_context=context)
-    memory, call = await _memory(agent, options, context, dynamic)
-    pipeline = await _pipeline(agent, options, memory, call, dynamic)
-    scope = RunScope(state, agent, context, options.get("abort_signal"), _observer(agent, options))
-    scope.budget = state.budget
-    try:
-        run = Run(agent, state, scope, pipeline)
-        await _settings(run, agent, options, dynamic)
-        if resumption is not None:
-            _check_tool(run, resumption)
-        await claim(agent.run_store, state)
-    except BaseException:
-        scope.end()
-        raise
-    state.processor_states = agent.kept_states.pop(state.suspension_id or "", state.processor_states)
-    run.is_resumed = True
-    run.resumption = resumption
-    return run
-
-
-def _check_moment(state: RunState, run_id: str, resumption: Resumption | None) -> None:
-    """Check that the run stands where the caller takes it to stand, and find the call that is meant."""
-    if state.run_id != run_id:
-        raise RunStateError(f"what is stored for run {run_id!r} is malformed: it holds run {state.run_id!r}")
-    if state.suspended is None and resumption is not None:
-        raise RunStateError(
-            f"run {state.run_id!r} waits for nobody: it was paused between two steps; continue_stream goes on with it"
-        )
-    if state.suspended is not None and resumption is None:
-        waiting = ", ".join(state.suspended.waiting)
-        raise RunStateError(f"run {state.run_id!r} waits for somebody: approve, decline or resume tool call {waiting}")
-    if state.suspended is not None and resumption is not None:
-        state.suspended.check(resumption)
-
-
-def _check_given(state: RunState, given: Mapping[str, Any]) -> None:
-    """A run must not go on without what it was started with; ``None`` is an answer, but none for processors (R12.8)."""
-    missing = [
-        name
-        for name in state.required_options
-        if name not in given or (name.endswith("_processors") and given[name] is None)
-    ]
-    if missing:
-        raise RunStateError(
-            f"run {state.run_id!r} was started with {' and '.join(missing)} of its own: give them again"
-        )
-
-
-def _check_tool(run: Run, resumption: Resumption) -> None:
-    """Check the tool, new arguments and resume data while the run still waits in its store."""
-    part = run.state.message_list.find_tool_invocation(resumption.tool_call_id or "")
-    if part is None or resumption.is_approved is False:
-        return
-    name = part.tool_invocation.tool_name
-    tool = run.tools.get(name)
-    if tool is None or tool.is_client_side:
-        raise RunStateError(
-            f"agent {run.state.agent_id!r} has no tool {name!r} that could carry out call {resumption.tool_call_id!r}: "
-            "give it back to the agent, or to this call with toolsets"
-        )
-    if not is_json(resumption.args):
-        raise RunStateError(f"the arguments for tool call {resumption.tool_call_id!r} must be JSON data")
-    try:
-        if resumption.args is not None:
-            tool.validate(resumption.args)
-        if resumption.is_approved is None:
-            tool.validate_resume(resumption.data)
-    except Exception as error:
-        # Schemas may run user code; whatever it raises, the run has not gone on.
-        raise RunStateError(str(error)) from error
-
-
-def _request_context(given: Any) -> RequestContext:
     if isinstance(given, RequestContext):
         return given
     if given is None or isinstance(given, Mapping):
@@ -281,7 +169,8 @@ def _request_context(given: Any) -> RequestContext:
     raise TypeError(f"request_context must be a RequestContext or a mapping, not {type(given).__name__}")
 
 
-def _observer(agent: Configured, options: Mapping[str, Any]) -> Observer | None:
+def observer_of(agent: Configured, options: Mapping[str, Any]) -> Observer | None:
+    """Who is told of every hook call: the agent's tracer, the observer of the call, or both."""
     if not options:
         return agent.tracer
     given: Observer | None = (options.get("tracing_options") or {}).get("observer")
@@ -298,9 +187,10 @@ async def _value(setting: Any, dynamic: DynamicArguments) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-async def _memory(
+async def memory_of(
     agent: Configured, options: Mapping[str, Any], context: RequestContext, dynamic: DynamicArguments
 ) -> tuple[Memory | None, MemoryCall | None]:
+    """The agent's memory, and the thread and resource of this call (R13.1)."""
     option = options.get("memory")
     if agent.memory is None and option is None and not len(context):
         return None, None
@@ -315,7 +205,7 @@ async def _memory(
 # -- processors ---------------------------------------------------------------------------------------------------
 
 
-async def _pipeline(
+async def pipeline_of(
     agent: Configured,
     options: Mapping[str, Any],
     memory: Memory | None,
@@ -402,7 +292,8 @@ def _own(messages: Any) -> Any:
 # -- settings -----------------------------------------------------------------------------------------------------
 
 
-async def _settings(run: Run, agent: Configured, options: Mapping[str, Any], dynamic: DynamicArguments) -> None:
+async def read_settings(run: Run, agent: Configured, options: Mapping[str, Any], dynamic: DynamicArguments) -> None:
+    """Resolve models and tools, and take over the options of the call."""
     models, tools = agent.static_models, agent.static_tools
     run.models = await _models(agent, options, dynamic) if options or models is None else models
     run.tools = await _tools(agent, options, dynamic) if options or tools is None else tools
@@ -411,38 +302,7 @@ async def _settings(run: Run, agent: Configured, options: Mapping[str, Any], dyn
     run.max_steps = DEFAULT_MAX_STEPS
     if options:
         _apply(run, options)
-        _keep(run, options, agent.default_options)
-
-
-def _keep(run: Run, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Note in the run's state what a stored run keeps of its options.
-
-    What JSON cannot hold must not make a run that goes on laxer than it was: a function that asks for approval becomes
-    approval of everything, and the rest has to be given again (R12.37). So have headers, which may hold keys. What came
-    from the agent's defaults comes from there again.
-    """
-    kept: dict[str, Any] = {}
-    required: list[str] = []
-    for name in KEPT_OPTIONS:
-        if name not in options:
-            continue
-        value = options[name]
-        if name == "require_tool_approval" and callable(value):
-            kept[name] = True
-        elif name == "active_tools" and value is not None:
-            kept[name] = list(value)
-        elif name == "structured_output" and is_json(data := _asked_as_data(value)):
-            kept[name] = data
-        elif is_json(value) and not (name == "model_settings" and value is not None and "headers" in value):
-            kept[name] = value
-        elif value is not defaults.get(name):
-            required.append(name)
-    run.state.options, run.state.required_options = kept, required
-
-
-def _asked_as_data(given: Any) -> dict[str, Any] | None:
-    asked = structured_output(given)
-    return None if asked is None else asked.data
+        keep_options(run.state, options, agent.default_options)
 
 
 def _apply(run: Run, options: Mapping[str, Any]) -> None:

@@ -13,13 +13,14 @@ import msgspec
 
 from interlock._json import copy_json
 from interlock.agent.calls import CallReader
+from interlock.agent.input_observers import observe_input
 from interlock.agent.request import PreparedCall, SentRequest
 from interlock.agent.response import ResponseAssembler, data_part
 from interlock.agent.run import Interrupted, ModelFailure, Run
 from interlock.agent.said import Said, without_quotes
 from interlock.agent.structured import PartialObject
 from interlock.agent.suspension import SuspendedStep
-from interlock.agent.tool_phase import handle_provider_outcome, observe_input
+from interlock.agent.tool_outcomes import handle_provider_outcome
 from interlock.chunks import (
     CONTENT_FILTER,
     ERROR,

@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
 
-from interlock.agent.calls import CallReader
-from interlock.agent.request import PreparedCall
 from interlock.agent.run import Interrupted, Run
 from interlock.agent.suspension import Resumption
+from interlock.agent.tool_outcomes import FAILED, failed, model_output, record_result, screen_result
 from interlock.agent.tool_writer import RunToolWriter
 from interlock.chunks import (
     Chunk,
-    ToolCall,
     ToolCallApproval,
     ToolCallApprovalPayload,
     ToolCallSuspended,
     ToolCallSuspendedPayload,
     ToolErrorChunk,
     ToolErrorPayload,
-    ToolInputDelta,
-    ToolInputStart,
     ToolOutputDenied,
     ToolOutputDeniedPayload,
     ToolResult,
     ToolResultPayload,
 )
-from interlock.messages import noted_output
 from interlock.messages.parts import ToolApproval, ToolInvocation, ToolInvocationPart
 from interlock.processors import StepResult
-from interlock.processors.hooks import TOOL_RESULT
-from interlock.processors.pipeline import run_hook
-from interlock.processors.stages import ToolOutcome, ToolResultStage
 from interlock.tools import (
     InputAvailableEvent,
-    InputDeltaEvent,
-    InputStartEvent,
     OutputEvent,
     Tool,
     ToolContext,
@@ -53,8 +42,6 @@ from interlock.tools import (
 _log = logging.getLogger("interlock")
 
 DEFAULT_CONCURRENCY = 10
-
-FAILED = "Tool execution failed"
 
 
 class Execution(msgspec.Struct, eq=False):
@@ -428,155 +415,3 @@ class ToolPhase:
                 suspend_payload=to_serializable(suspension.payload),
             ),
         )
-
-
-async def model_output(tool: Tool, result: Any) -> Any:
-    """What the tool wants the model to see of the processed result; ``None`` for the result itself (R10.10)."""
-    if tool.to_model_output is None:
-        return None
-    outcome = tool.to_model_output(result)
-    return await outcome if inspect.isawaitable(outcome) else outcome
-
-
-async def screen_result(
-    run: Run, invocation: ToolInvocation, result: Any, provider_executed: bool | None, current: StepResult
-) -> ToolOutcome | None:
-    """Run the tool-result hooks; ``None`` if the call is not in the message list any more."""
-    processors = run.pipeline.by_hook["process_tool_result"]
-    if not processors:
-        return ToolOutcome(result)
-    message_list = run.state.message_list
-    part = message_list.peek_tool_invocation(invocation.tool_call_id)
-    if part is not None and not part.tool_invocation.is_pending:
-        # What a hook of an earlier call, or a preliminary result, left there gives way to this result (R10.9).
-        message_list.expose()
-        part.tool_invocation.state = "call"
-        part.tool_invocation.result = part.tool_invocation.error_text = None
-    stage = ToolResultStage(
-        tool_name=invocation.tool_name,
-        tool_call_id=invocation.tool_call_id,
-        args=invocation.args,
-        raw=result,
-        provider_executed=provider_executed,
-        current=current,
-        message_list=message_list,
-    )
-    await run_hook(TOOL_RESULT, processors, run.scope, stage)
-    if run.scope.is_aborted:
-        # The cancellation may have ended the chain before every hook saw the result.
-        raise Interrupted
-    return stage.outcome()
-
-
-def record_result(
-    run: Run, part: ToolInvocationPart, result: Any, output: Any = None, metadata: dict[str, Any] | None = None
-) -> bool:
-    """Put a result into the call's part, with the provider's metadata; whether the part was found (R10.7, R10.10)."""
-    invocation = part.tool_invocation
-    told = noted_output(output, result) if output is not None else {}
-    updated = ToolInvocationPart(
-        tool_invocation=ToolInvocation(
-            state="result",
-            tool_call_id=invocation.tool_call_id,
-            tool_name=invocation.tool_name,
-            args=invocation.args,
-            result=result,
-            approval=invocation.approval,
-        ),
-        provider_executed=part.provider_executed,
-        provider_metadata={**(metadata or {}), **told} or None,
-    )
-    return run.state.message_list.update_tool_invocation(updated)
-
-
-def failed(part: ToolInvocationPart, error_text: str) -> ToolInvocationPart:
-    """The call's part as a failed one (R4.5)."""
-    invocation = part.tool_invocation
-    return ToolInvocationPart(
-        tool_invocation=ToolInvocation(
-            state="output-error",
-            tool_call_id=invocation.tool_call_id,
-            tool_name=invocation.tool_name,
-            args=invocation.args if not isinstance(invocation.args, str) else {},
-            raw_input=invocation.args if isinstance(invocation.args, str) else None,
-            error_text=error_text,
-        ),
-        provider_executed=part.provider_executed,
-    )
-
-
-def fail_invocation(part: ToolInvocationPart, error_text: str) -> None:
-    """Mark a call that was never carried out, in place."""
-    part.tool_invocation.state = "output-error"
-    part.tool_invocation.error_text = error_text
-
-
-async def handle_provider_outcome(
-    run: Run, current: StepResult, chunk: ToolResult | ToolErrorChunk
-) -> ToolResult | ToolErrorChunk | None:
-    """Screen and record what a tool of the provider's own came back with (R10.12).
-
-    Returns:
-        The chunk to show, with the result as the hooks left it; ``None`` if a hook removed the call.
-    """
-    payload = chunk.payload
-    known = run.state.message_list.find_tool_invocation(payload.tool_call_id)
-    part = known or ToolInvocationPart(
-        tool_invocation=ToolInvocation(
-            tool_call_id=payload.tool_call_id, tool_name=payload.tool_name, args=payload.args or {}
-        ),
-        provider_executed=True,
-    )
-    invocation = part.tool_invocation
-    payload.tool_name = payload.tool_name or invocation.tool_name
-    if payload.args is not None:
-        # The provider repeats the arguments as they were before stream hooks changed them.
-        payload.args = invocation.args
-    if known is None:
-        run.state.message_list.append_response([part], message_id=run.state.message_id)
-    if isinstance(payload, ToolErrorPayload):
-        run.state.message_list.update_tool_invocation(failed(part, _message_of(payload.error)))
-        return chunk
-    screened = await screen_result(run, invocation, payload.result, True, current)
-    if screened is None:
-        return None
-    if screened.error_text is not None:
-        run.state.message_list.update_tool_invocation(failed(part, screened.error_text))
-        error = ToolErrorPayload(
-            tool_call_id=payload.tool_call_id,
-            tool_name=payload.tool_name,
-            args=invocation.args,
-            error=screened.error_text,
-        )
-        return ToolErrorChunk(payload=error, run_id=chunk.run_id)
-    payload.result = screened.result
-    record_result(run, part, payload.result, metadata=payload.provider_metadata)
-    return chunk
-
-
-def _message_of(error: Any) -> str:
-    if isinstance(error, dict):
-        error = error.get("message", error)
-    return str(error) or FAILED
-
-
-async def observe_input(run: Run, call: PreparedCall | None, calls: CallReader, chunk: Chunk) -> None:
-    """Tell a tool's observers that its arguments begin to stream, or of the next piece (R10.17)."""
-    if call is None or isinstance(chunk, ToolCall) or not isinstance(chunk, (ToolInputStart, ToolInputDelta)):
-        return
-    name = calls.name_of(chunk.payload.tool_call_id)
-    tool = call.tools.get(name) if name is not None else None
-    if tool is None or name is None:
-        return
-    signal = run.scope._signal
-    if isinstance(chunk, ToolInputStart):
-        start = InputStartEvent(tool_name=name, tool_call_id=chunk.payload.tool_call_id, abort_signal=signal)
-        await notify(tool.on_input_start, start)
-    else:
-        delta = InputDeltaEvent(
-            tool_name=name,
-            tool_call_id=chunk.payload.tool_call_id,
-            delta=chunk.payload.args_text_delta,
-            abort_signal=signal,
-        )
-        await notify(tool.on_input_delta, delta)

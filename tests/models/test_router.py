@@ -124,6 +124,40 @@ class OnePiece:
         return ModelReply(content=[])
 
 
+@pytest.mark.parametrize("blank", [" ", "\n", "\t "])
+def test_white_space_around_an_address_is_dropped(blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R12.3"""
+    for name, path in (
+        ("openai", "responses"),
+        ("groq", "chat/completions"),
+        ("anthropic", "messages"),
+        ("google", "models/m:streamGenerateContent"),
+    ):
+        address = f"{blank}http://127.0.0.1:9/v1{blank}"
+        assert f"url='http://127.0.0.1:9/v1/{path}" in repr(resolve_model(f"{name}/m", base_url=address))
+        monkeypatch.setenv(f"{name.upper()}_BASE_URL", address)
+        assert f"url='http://127.0.0.1:9/v1/{path}" in repr(resolve_model(f"{name}/m"))
+
+
+@pytest.mark.parametrize("address", [" ", "groq.example", "ftp://groq.example", "https://"])
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("groq/m", "GROQ_BASE_URL"),
+        ("anthropic/m", "ANTHROPIC_BASE_URL"),
+        ("google/m", "GOOGLE_BASE_URL"),
+        ("azure/m", "AZURE_OPENAI_ENDPOINT"),
+    ],
+)
+def test_an_address_that_is_none_names_its_variable(
+    name: str, variable: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R12.3"""
+    monkeypatch.setenv(variable, address)
+    with pytest.raises(ConfigurationError, match=f"^{variable} .* is not an address"):
+        resolve_model(name, api_key="k")
+
+
 def test_every_form_of_a_model_becomes_a_streaming_model() -> None:
     """R12.3"""
     model = ScriptedModel([])

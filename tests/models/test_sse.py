@@ -94,6 +94,15 @@ def test_an_event_without_end_is_refused(data: bytes) -> None:
         read(*[data[place : place + 100] for place in range(0, len(data), 100)])
 
 
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_comments_are_not_counted_as_a_part_of_an_event(size: int) -> None:
+    """R7.5"""
+    reader = EventReader(100)
+    data = b": still working on it\n" * 50 + b"data: x\n\n"
+    pieces = [data[start : start + size] for start in range(0, len(data), size)]
+    assert [event.data for piece in pieces for event in reader.feed(piece)] == ["x"]
+
+
 def test_many_events_may_be_larger_together() -> None:
     assert len(read(*[b"data: " + b"x" * 300 + b"\n\n"] * 10, b"data: x\n\n" * 500)) == 510
 

@@ -33,8 +33,9 @@ def choose_model(
     name = given if given is not None else own
     if not isinstance(name, str):
         return None
-    variable = missing_key_variable(name) if given is None else None
+    variable = None
     try:
+        variable = missing_key_variable(name) if given is None else None
         if variable is None:
             return resolve(name)
         model = resolve(STAND_IN)

@@ -15,6 +15,7 @@ from interlock.models.base import Prompt
 from interlock.models.http_errors import retry_after_s
 from interlock.models.network import is_loopback, require_model_requests
 from interlock.models.retry import Sleep, delay_before_retry
+from interlock.models.secrets import bare_url
 
 if TYPE_CHECKING:
     from interlock.models.http import AsyncClient
@@ -133,7 +134,7 @@ async def _with_retries(url: str, client: AsyncClient | None, sleep: Sleep, rand
 
 
 async def _fetch(url: str, given_client: AsyncClient | None) -> _Asset:
-    from interlock.models.http import InvalidURL, RequestError, bare_url, shared_client
+    from interlock.models.http import InvalidURL, RequestError, bare_urls_logged, shared_client
 
     shown = bare_url(url)
     if given_client is None and not is_loopback(url):
@@ -142,7 +143,8 @@ async def _fetch(url: str, given_client: AsyncClient | None) -> _Asset:
     try:
         request = client.build_request("GET", url, timeout=_TIMEOUT_S)
         for _ in range(MAX_REDIRECTS + 1):
-            response = await client.send(request, stream=True)
+            with bare_urls_logged():
+                response = await client.send(request, stream=True)
             try:
                 if response.next_request is not None:
                     request = response.next_request

@@ -11,10 +11,11 @@ import msgspec
 from interlock.chunks import Chunk, GenericChunk
 from interlock.models.api_key import ApiKey
 from interlock.models.base import ModelRequest
-from interlock.models.http import AsyncClient, EventReply, Timeout, bare_url, event_stream, shared_client
+from interlock.models.http import AsyncClient, EventReply, Timeout, event_stream, shared_client
 from interlock.models.network import is_loopback, require_model_requests
 from interlock.models.reading import read_end, read_event
 from interlock.models.reply import ReplyHead, ReplyReader
+from interlock.models.secrets import bare_url
 
 SdkSender = Callable[[Mapping[str, Any], Mapping[str, str]], AbstractAsyncContextManager[EventReply]]
 """Sends a body with headers through an SDK's client: a context that yields the reply."""

@@ -20,12 +20,12 @@ class ModelFallback:
     """A model, or a router id such as ``"openai/gpt-5"``."""
     max_retries: int | None = field(default=None, kw_only=True)
     """Retries inside the model client; ``None`` leaves the number to the agent and the call."""
-    model_settings: ModelSettings | None = field(default=None, kw_only=True)
+    model_settings: ModelSettings | None = field(default=None, kw_only=True, repr=False)
     """Laid over the settings of the step."""
-    provider_options: dict[str, Any] | None = field(default=None, kw_only=True)
+    provider_options: dict[str, Any] | None = field(default=None, kw_only=True, repr=False)
     """Laid over the provider options of the step."""
-    headers: dict[str, str] | None = field(default=None, kw_only=True)
-    """Added to the request headers."""
+    headers: dict[str, str] | None = field(default=None, kw_only=True, repr=False)
+    """Added to the request headers. Like settings and options they may hold credentials, so no ``repr`` shows them."""
     enabled: bool = field(default=True, kw_only=True)
     """``False`` skips the entry."""
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
-from interlock.errors import APICallError, ConfigurationError
+from interlock.errors import APICallError
 from interlock.models.api_key import ApiKey
 from interlock.models.extras import require_package
 from interlock.models.http_errors import EVENT_STREAM, MAX_BODY_CHARS, media_type_of, refusal
+from interlock.models.network import require_address
 from interlock.models.reply import ReplyHead
+from interlock.models.secrets import bare_url, secrets_hidden
 from interlock.models.sse import EventReader, EventTooLargeError, ServerEvent
 
 require_package("httpx2", "openai", "HTTP")
@@ -29,11 +33,10 @@ __all__ = [
     "RequestError",
     "Response",
     "Timeout",
-    "bare_url",
+    "bare_urls_logged",
     "event_reply",
     "event_stream",
     "join_url",
-    "secrets_hidden",
     "shared_client",
     "shown_headers",
 ]
@@ -41,13 +44,10 @@ __all__ = [
 _MAX_EVENT_BYTES = 64 * 1024 * 1024
 """One event may hold a generated image."""
 
+_logs_bare_urls = ContextVar("logs_bare_urls", default=False)
+
 _LINGER_S = 0.2
 """Seconds for a server to end its reply after the last event."""
-
-_MIN_SECRET_CHARS = 6
-"""Blacking out a stand-in for a key, such as ``k``, would leave no message readable."""
-
-_SECRET_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key", "proxy-authorization", "cookie")
 
 
 @dataclass(slots=True)
@@ -75,18 +75,8 @@ def join_url(base_url: str, path: str) -> str:
     Raises:
         ConfigurationError: ``base_url`` is not an http(s) address.
     """
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(
-            f"base_url {bare_url(base_url)!r} is not an address: give one such as 'https://api.openai.com/v1'"
-        )
+    parts = urlsplit(require_address(base_url))
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))
-
-
-def bare_url(url: str) -> str:
-    """``url`` without user, password, query and fragment, fit to be shown."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, _Pool]] = WeakKeyDictionary()
@@ -130,6 +120,26 @@ async def shared_client(*, is_direct: bool) -> AsyncClient:
     return pool.client
 
 
+@contextmanager
+def bare_urls_logged() -> Iterator[None]:
+    """While it lasts, httpx2 logs the addresses that this task calls without what may be secret in them."""
+    token = _logs_bare_urls.set(True)
+    try:
+        yield
+    finally:
+        _logs_bare_urls.reset(token)
+
+
+def _with_bare_urls(record: logging.LogRecord) -> bool:
+    if _logs_bare_urls.get() and isinstance(record.args, tuple):
+        record.args = tuple(bare_url(str(arg)) if isinstance(arg, httpx2.URL) else arg for arg in record.args)
+    return True
+
+
+# A filter of a logger sees what is logged to it and nothing else; requests of other code pass as they are.
+logging.getLogger("httpx2").addFilter(_with_bare_urls)
+
+
 @asynccontextmanager
 async def event_stream(
     client: AsyncClient, request: httpx2.Request, *, key: ApiKey | None = None, model: str = ""
@@ -146,7 +156,8 @@ async def event_stream(
         APICallError: No reply, a refusal, a reply that is no event stream, or a connection lost on the way.
     """
     with _as_call_errors(bare_url(str(request.url))):
-        response = await client.send(request, stream=True)
+        with bare_urls_logged():
+            response = await client.send(request, stream=True)
         async with event_reply(response, key=key, model=model) as reply:
             yield reply
 
@@ -166,7 +177,7 @@ async def event_reply(response: Response, *, key: ApiKey | None = None, model: s
     url = bare_url(str(response.request.url))
     with _as_call_errors(url):
         try:
-            hide = secrets_hidden(response.request.headers, key)
+            hide = secrets_hidden(response.request.headers, key, str(response.request.url))
             headers = shown_headers(response.headers, hide)
             if not response.is_success or media_type_of(headers) != EVENT_STREAM:
                 body = hide(await _first_part(response))[:MAX_BODY_CHARS]
@@ -182,25 +193,6 @@ async def event_reply(response: Response, *, key: ApiKey | None = None, model: s
 def shown_headers(headers: Mapping[str, str], hide: Callable[[str], str]) -> dict[str, str]:
     """The headers of a reply as they may be shown, with lower-case names."""
     return {name.lower(): hide(value) for name, value in headers.items() if name.lower() != "set-cookie"}
-
-
-def secrets_hidden(request_headers: Mapping[str, str], key: ApiKey | None = None) -> Callable[[str], str]:
-    """A function that blacks out the credentials of a request in a text; providers quote them in errors."""
-    given = {name.lower(): value for name, value in request_headers.items()}
-    sent = {given.get(name, "").rpartition(" ")[2] for name in _SECRET_HEADERS}
-    if key is not None:
-        sent.add(key.reveal())
-    # In an address, such as that of a redirect, some letters are spelled otherwise.
-    sent |= {quote(secret, safe="") for secret in sent}
-    # The longest first: one may be a part of another.
-    secrets = sorted((secret for secret in sent if len(secret) >= _MIN_SECRET_CHARS), key=len, reverse=True)
-
-    def hide(text: str) -> str:
-        for secret in secrets:
-            text = text.replace(secret, "***")
-        return text
-
-    return hide
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from urllib.parse import urlsplit
 
-from interlock.errors import ModelError
+from interlock.errors import ConfigurationError, ModelError
+from interlock.models.secrets import bare_url
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _allowed = True
@@ -56,6 +57,24 @@ def require_model_requests(what: str) -> None:
             f"{what} was asked for while calls of real models are switched off: use ScriptedModel, "
             "or allow it with allow_model_requests(True)"
         )
+
+
+def require_address(url: str, name: str = "base_url", example: str = "https://api.openai.com/v1") -> str:
+    """``url`` without the white space that files and shells tend to add.
+
+    Args:
+        url: The address.
+        name: Where it came from, for the error.
+        example: What it may look like, for the error.
+
+    Raises:
+        ConfigurationError: It is no http(s) address.
+    """
+    url = url.strip()
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(f"{name} {bare_url(url)!r} is not an address: give one such as {example!r}")
+    return url
 
 
 def is_loopback(url: str) -> bool:

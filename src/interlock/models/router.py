@@ -10,7 +10,7 @@ from interlock.errors import ConfigurationError
 from interlock.models.api_key import ApiKey
 from interlock.models.base import GenerateModel, LanguageModel
 from interlock.models.lift import as_streaming
-from interlock.models.network import is_loopback
+from interlock.models.network import is_loopback, require_address
 from interlock.models.providers import PROVIDERS, ProviderEntry
 from interlock.models.wires import WIRES, Connection
 
@@ -36,8 +36,8 @@ def resolve_model(
         headers: Sent with every call.
 
     Raises:
-        ConfigurationError: The string has no provider, the provider is unknown, its key or an extra is missing, or the
-            local model is not installed.
+        ConfigurationError: The string has no provider, the provider is unknown, its key or an extra is missing, what
+            a variable gives is no address, or the local model is not installed.
     """
     check_model_id(name)
     provider, _, model_id = name.partition("/")
@@ -110,9 +110,12 @@ def to_language_model(model: LanguageModel | GenerateModel | str) -> LanguageMod
 
 
 def _address(provider: str, entry: ProviderEntry) -> str | None:
-    own = os.environ.get(f"{(entry.name or provider).upper()}_BASE_URL")
-    other = os.environ.get(entry.address_variable) if entry.address_variable else None
-    return own or other or entry.base_url
+    """Where the provider is: what a variable says, which is checked here so that the error can name it."""
+    for variable in (f"{(entry.name or provider).upper()}_BASE_URL", entry.address_variable):
+        given = os.environ.get(variable) if variable else None
+        if variable and given:
+            return require_address(given, variable)
+    return entry.base_url
 
 
 def _unknown(provider: str, name: str) -> str:

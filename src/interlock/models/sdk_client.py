@@ -12,12 +12,11 @@ from interlock.models.http import (
     AsyncClient,
     EventReply,
     Response,
-    bare_url,
     event_reply,
-    secrets_hidden,
     shown_headers,
 )
 from interlock.models.http_errors import MAX_BODY_CHARS, refusal
+from interlock.models.secrets import bare_url, secrets_hidden
 
 
 class SdkClient(Protocol):
@@ -102,7 +101,7 @@ async def sdk_event_stream(
 
 
 def _refusal(response: Any, model: str) -> APICallError:
-    hide = secrets_hidden(response.request.headers)
+    hide = secrets_hidden(response.request.headers, url=str(response.request.url))
     return refusal(
         response.status_code,
         shown_headers(response.headers, hide),

@@ -97,7 +97,11 @@ class EventReader:
             self._data.append(value)
         elif name == b"event":
             self._kind = value.decode("utf-8", "replace")
-        elif name not in (b"", b"id", b"retry") and len(self._stray) < _MAX_STRAY_LINES:
+        elif name in (b"", b"id", b"retry"):
+            if not self._data:
+                # A comment between events: nothing is held.
+                self._size = 0
+        elif len(self._stray) < _MAX_STRAY_LINES:
             self._stray.append(line)
 
     def _with_plain_ends(self, piece: bytes) -> bytes:

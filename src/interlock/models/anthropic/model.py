@@ -106,5 +106,5 @@ class AnthropicModel:
 
 def _messages_url(base_url: str) -> str:
     """The endpoint; Anthropic's own tools give the address without the version, other tools with it."""
-    has_version = urlsplit(base_url).path.rstrip("/").endswith("/v1")
+    has_version = urlsplit(base_url.strip()).path.rstrip("/").endswith("/v1")
     return join_url(base_url, "messages" if has_version else "v1/messages")

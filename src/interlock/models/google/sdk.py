@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import msgspec
 
 from interlock.errors import APICallError, ConfigurationError
-from interlock.models.http import EventReply, secrets_hidden, shown_headers
+from interlock.models.http import EventReply, shown_headers
 from interlock.models.http_errors import EVENT_STREAM, MAX_BODY_CHARS, media_type_of, refusal
 from interlock.models.reply import ReplyHead
+from interlock.models.secrets import secrets_hidden
 from interlock.models.sse import ServerEvent
 
 _OK = 200

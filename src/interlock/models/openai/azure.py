@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
-from interlock.errors import ConfigurationError
+from interlock.models.network import require_address
 
 _V1 = "/openai/v1"
 
@@ -25,12 +25,7 @@ class Azure(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ConfigurationError: ``endpoint`` is no address.
         """
-        parts = urlsplit(self.endpoint)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigurationError(
-                f"the Azure endpoint {self.endpoint!r} is not an address: "
-                "give one such as 'https://acme.openai.azure.com'"
-            )
+        parts = urlsplit(require_address(self.endpoint, "the Azure endpoint", "https://acme.openai.azure.com"))
         root = parts.path.rstrip("/").removesuffix(_V1).removesuffix("/openai")
         if self.api_version is None:
             return urlunsplit((parts.scheme, parts.netloc, f"{root}{_V1}/{path}", "", ""))

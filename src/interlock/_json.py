@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -52,6 +53,16 @@ def to_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return iso(value)
     return value
+
+
+_ESCAPES = re.compile(
+    r"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
+
+
+def without_lone_surrogates(text: str) -> str:
+    """JSON text in which each half of a character, which nothing can decode, is the sign for what cannot be shown."""
+    return _ESCAPES.sub(lambda found: r"\ufffd" if found["lone"] else found[0], text)
 
 
 def copy_json(value: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +13,12 @@ import pytest
 
 from interlock.chunks import Chunk, GenericChunk
 from interlock.errors import APICallError
-from interlock.models.anthropic.reply import FromAnthropic
-from interlock.models.anthropic.request import API_VERSION, to_anthropic
-from interlock.models.google.reply import FromGoogle
-from interlock.models.openai.chat_reply import FromOpenAIChat
-from interlock.models.openai.responses_reply import FromOpenAIResponses
 from interlock.models.reading import read_end, read_event
-from interlock.models.reply import ReplyHead, ReplyReader
+from interlock.models.reply import ReplyReader
 from interlock.models.sse import EventReader, ServerEvent
-from tests.models.reading import HI
+from tests.models.readers import HEAD, READERS
 
 FIXTURES = Path(__file__).parent / "fixtures"
-HEAD = ReplyHead("https://api.example/v1")
-READERS = {
-    "anthropic": partial(FromAnthropic, HEAD, to_anthropic(HI, "claude-sonnet-5-5", API_VERSION, []), HI),
-    "google": partial(FromGoogle, HEAD, HI, "google"),
-    "openai_chat": partial(FromOpenAIChat, HEAD, HI, "openai"),
-    "openai_responses": partial(FromOpenAIResponses, HEAD, HI, "openai"),
-}
 RECORDED = [(path.parent.name, path.stem) for path in sorted(FIXTURES.glob("*/*.sse"))]
 MISSING = object()
 VALUES: list[Any] = [None, "", 0, -1, 1.5, True, [], {}, "x", [None], [1], {"a": None}, 10**25, [{}], 1e308, MISSING]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from interlock._json import without_lone_surrogates
 from interlock.chunks import Chunk, GenericChunk, ReasoningDelta, TextDelta, ToolInputDelta
 from interlock.errors import APICallError
 from interlock.models.reply import ReplyHead, ReplyReader
@@ -35,6 +36,13 @@ def read_event(reader: ReplyReader, head: ReplyHead, kind: str, data: str) -> Se
     except APICallError:
         raise
     except Exception as problem:
+        if kind == "error":
+            # Its data may be plain text.
+            raise head.failure(data) from problem
+        whole = without_lone_surrogates(data)
+        if whole != data and problem.__class__ is msgspec.DecodeError:
+            # Some servers cut an emoji in two. Nothing of the event has been taken yet.
+            return read_event(reader, head, kind, whole)
         # A reader knows nothing but the event, in which a server may put anything anywhere.
         raise head.unreadable(data, _what(problem), kind=kind) from problem
 

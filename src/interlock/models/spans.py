@@ -58,6 +58,11 @@ class Spans:
         """Whether a span is open."""
         return self._kind is not None
 
+    @property
+    def have_begun(self) -> bool:
+        """Whether there was any."""
+        return self._opened > 0
+
     def close(self, out: list[Chunk], metadata: dict[str, Any] | None = None) -> None:
         """Close the open span, if there is one."""
         if self._kind == "reasoning":

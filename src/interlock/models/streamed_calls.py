@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from interlock._ids import new_id
+from interlock._json import without_lone_surrogates
 from interlock.chunks import (
     Chunk,
     ToolCall,
@@ -30,7 +31,8 @@ def parsed_args(text: Any) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return text
+        whole = without_lone_surrogates(text)
+        return text if whole == text else parsed_args(whole)
 
 
 def earlier_calls(prompt: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -29,6 +29,7 @@ from interlock.models.anthropic.blocks import Blocks, Delta, OpenBlock
 from interlock.models.anthropic.options import NAMESPACE
 from interlock.models.anthropic.request import AnthropicCall
 from interlock.models.base import ModelRequest
+from interlock.models.counts import token_count
 from interlock.models.reply import ReplyHead
 from interlock.usage import Usage
 
@@ -55,13 +56,15 @@ _STATUS_CODES = {
 }
 """The status that an error would have had before the answer began."""
 
+_COUNTS = ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens", "output_tokens")
+
 
 class _Event(msgspec.Struct):
     type: str = ""
-    index: int = 0
+    index: int | None = 0
     delta: Delta | None = None
     content_block: dict[str, Any] | None = None
-    message: dict[str, Any] | None = None
+    message: Any = None
     usage: dict[str, Any] | None = None
     error: Any = None
 
@@ -84,9 +87,11 @@ class FromAnthropic:
         self._head = head
         self._has_raw = request.include_raw_chunks
         self._blocks = Blocks(request.prompt, call.documents, call.json_tool)
-        self._open: dict[int, OpenBlock] = {}
+        self._open: dict[int | None, OpenBlock] = {}
         self._usage: dict[str, Any] = {}
         self._ending = Delta()
+        self._stray = ""
+        """The latest event that does not say what it is: an answer that ends behind it ends because of it."""
 
     def read(self, kind: str, data: str) -> list[Chunk]:
         """The chunks that one event makes; events that are new to us make none.
@@ -112,7 +117,11 @@ class FromAnthropic:
                 elif event.delta is not None:
                     block.add(event.delta, out)
             case "content_block_start" if event.content_block is not None:
-                self._open[event.index] = self._blocks.open(event.index, event.content_block, out)
+                replaced = self._open.pop(event.index, None)
+                if replaced is not None:
+                    # Its end was not told.
+                    replaced.close(out)
+                self._open[event.index] = self._blocks.open(event.index or 0, event.content_block, out)
             case "message_start":
                 message = event.message or {}
                 self._count(message.get("usage"))
@@ -122,6 +131,8 @@ class FromAnthropic:
                 self._count(event.usage)
             case "message_stop":
                 self.is_done = True
+            case "":
+                self._stray = data
         return out
 
     def end(self, rest: str = "") -> list[Chunk]:
@@ -134,7 +145,7 @@ class FromAnthropic:
             APICallError: The stream ended before the answer did.
         """
         if self._ending.stop_reason is None and not self.is_done:
-            raise self._head.broken_off(rest)
+            raise self._head.broken_off(rest or self._stray)
         out: list[Chunk] = []
         for block in self._open.values():
             block.close(out)
@@ -177,13 +188,12 @@ class FromAnthropic:
 
 def _from_usage(usage: dict[str, Any]) -> Usage:
     """The counts; tokens that were read from the cache or written to it are input too."""
-    read, written = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
-    fresh, output = usage.get("input_tokens"), usage.get("output_tokens")
+    read, written, fresh, output = (token_count(usage.get(name)) for name in _COUNTS)
     known = [count for count in (fresh, read, written) if count is not None]
     return Usage(
         input_tokens=sum(known) if known else None,
         output_tokens=output,
         total_tokens=sum(known) + output if known and output is not None else None,
-        reasoning_tokens=(usage.get("output_tokens_details") or {}).get("thinking_tokens"),
+        reasoning_tokens=token_count((usage.get("output_tokens_details") or {}).get("thinking_tokens")),
         cached_input_tokens=read,
     )

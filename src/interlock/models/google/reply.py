@@ -40,6 +40,7 @@ from interlock.chunks import (
 )
 from interlock.errors import APICallError
 from interlock.models.base import ModelRequest
+from interlock.models.counts import token_count
 from interlock.models.google.grounding import Grounding
 from interlock.models.google.tools import FromGoogleTools
 from interlock.models.prompt_parts import json_text
@@ -70,6 +71,8 @@ _FINISH_REASONS = {
 _HOPELESS_REASONS = frozenset({"MISSING_THOUGHT_SIGNATURE"})
 """Failures that the same request would meet again."""
 
+_COUNTS = ("candidatesTokenCount", "thoughtsTokenCount", "promptTokenCount", "toolUsePromptTokenCount")
+
 
 class _Blob(msgspec.Struct, rename="camel"):
     data: str = ""
@@ -84,7 +87,7 @@ class _FunctionCall(msgspec.Struct):
 
 class _Part(msgspec.Struct, rename="camel"):
     text: str | None = None
-    thought: bool = False
+    thought: bool | None = None
     thought_signature: str | None = None
     function_call: _FunctionCall | None = None
     inline_data: _Blob | None = None
@@ -103,7 +106,7 @@ class _Candidate(msgspec.Struct, rename="camel"):
     content: _Content | None = None
     finish_reason: str | None = None
     finish_message: str | None = None
-    index: int = 0
+    index: int | None = 0
     safety_ratings: list[Any] | None = None
     grounding_metadata: dict[str, Any] | None = None
     url_context_metadata: dict[str, Any] | None = None
@@ -151,6 +154,8 @@ class FromGoogle:
         self._usage: dict[str, Any] = {}
         self._logprobs: list[Any] = []
         self._facts: dict[str, Any] = {}
+        self._stray = ""
+        """The latest event that says nothing this protocol knows: an answer that ends behind it ends because of it."""
 
     def read(self, kind: str, data: str) -> list[Chunk]:
         """The chunks that one event makes.
@@ -175,10 +180,15 @@ class FromGoogle:
         if event.prompt_feedback:
             self._facts["promptFeedback"] = event.prompt_feedback
             self._reason = event.prompt_feedback.get("blockReason") or self._reason
-        for candidate in event.candidates or ():
-            # Only one answer was asked for.
-            if candidate.index == 0:
-                self._read_candidate(candidate, out)
+        if event.candidates:
+            for candidate in event.candidates:
+                # Only one answer was asked for.
+                if not candidate.index:
+                    self._read_candidate(candidate, out)
+        elif kind == "error":
+            raise self._head.failure(data)
+        elif not (event.usage_metadata or event.prompt_feedback or event.response_id):
+            self._stray = data
         return out
 
     def end(self, rest: str = "") -> list[Chunk]:
@@ -191,7 +201,7 @@ class FromGoogle:
             APICallError: The stream ended before the answer did, or the model made a mistake that ended it.
         """
         if self._reason is None:
-            raise self._head.broken_off(rest)
+            raise self._head.broken_off(rest or self._stray)
         reason = self._finish_reason()
         if reason == ERROR:
             raise APICallError(
@@ -306,14 +316,13 @@ class FromGoogle:
 
 def _from_usage(usage: dict[str, Any]) -> Usage:
     """Counts in the sense of the other providers: thoughts are output, what tools brought in is input."""
-    answer, thoughts = usage.get("candidatesTokenCount"), usage.get("thoughtsTokenCount")
-    prompt, tools = usage.get("promptTokenCount"), usage.get("toolUsePromptTokenCount")
+    answer, thoughts, prompt, tools = (token_count(usage.get(name)) for name in _COUNTS)
     return Usage(
         input_tokens=None if prompt is None else prompt + (tools or 0),
         output_tokens=None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0),
-        total_tokens=usage.get("totalTokenCount"),
+        total_tokens=token_count(usage.get("totalTokenCount")),
         reasoning_tokens=thoughts,
-        cached_input_tokens=usage.get("cachedContentTokenCount"),
+        cached_input_tokens=token_count(usage.get("cachedContentTokenCount")),
     )
 
 

@@ -24,6 +24,7 @@ from interlock.chunks import (
     StepOutput,
 )
 from interlock.models.base import ModelRequest
+from interlock.models.counts import token_count
 from interlock.models.openai.reasoning_details import ReasoningDetails
 from interlock.models.prompt_parts import json_text
 from interlock.models.reply import ReplyHead, moment
@@ -69,31 +70,33 @@ class _Delta(msgspec.Struct):
     reasoning_details: list[dict[str, Any]] | None = None
     refusal: str | None = None
     tool_calls: list[_CallDelta] | None = None
+    function_call: _Function | None = None
     annotations: list[dict[str, Any]] | None = None
 
 
 class _Choice(msgspec.Struct):
     delta: _Delta | None = None
+    message: _Delta | None = None
     finish_reason: str | None = None
-    index: int = 0
+    index: int | None = 0
     logprobs: dict[str, Any] | None = None
 
 
 class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: Any = None
 
 
 class _CompletionDetails(msgspec.Struct):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Any = None
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
+    prompt_tokens: Any = None
+    completion_tokens: Any = None
+    total_tokens: Any = None
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _CompletionDetails | None = None
-    prompt_cache_hit_tokens: int | None = None
+    prompt_cache_hit_tokens: Any = None
 
 
 class _Event(msgspec.Struct):
@@ -133,6 +136,8 @@ class FromOpenAIChat:
         self._usage = _Usage()
         self._logprobs: list[Any] = []
         self._sources = 0
+        self._stray = ""
+        """The latest event that says nothing this protocol knows: an answer that ends behind it ends because of it."""
 
     def read(self, kind: str, data: str) -> list[Chunk]:
         """The chunks that one event makes.
@@ -153,13 +158,16 @@ class FromOpenAIChat:
             raise self._head.failure(data)
         if event.usage:
             self._usage = event.usage
-        for choice in event.choices or ():
-            # Only one answer was asked for.
-            if choice.index == 0:
-                if not self._has_metadata:
-                    self._has_metadata = True
-                    out.append(self._head.metadata(event.id, event.model, moment(event.created)))
-                self._read_choice(choice, out)
+        if event.choices:
+            for choice in event.choices:
+                # Only one answer was asked for.
+                if not choice.index:
+                    if not self._has_metadata:
+                        self._has_metadata = True
+                        out.append(self._head.metadata(event.id, event.model, moment(event.created)))
+                    self._read_choice(choice, out)
+        elif not (event.usage or event.id or event.object):
+            self._stray = data
         return out
 
     def end(self, rest: str = "") -> list[Chunk]:
@@ -172,7 +180,7 @@ class FromOpenAIChat:
             APICallError: The stream ended before the answer did.
         """
         if self._reason is None and not self.is_done:
-            raise self._head.broken_off(rest)
+            raise self._head.broken_off(rest or self._stray)
         out: list[Chunk] = []
         self._spans.close(out)
         late = self._details.take()
@@ -190,6 +198,9 @@ class FromOpenAIChat:
 
     def _read_choice(self, choice: _Choice, out: list[Chunk]) -> None:
         delta = choice.delta
+        if delta is None and not (self._spans.have_begun or self._calls):
+            # Some servers give the whole answer in the form of a reply that is not streamed.
+            delta = choice.message
         if delta is not None:
             if isinstance(delta.content, list):
                 self._read_blocks(delta.content, out)
@@ -207,8 +218,13 @@ class FromOpenAIChat:
                 self._spans.close(out)
                 for call in delta.tool_calls:
                     self._read_call(call, out)
-            for annotation in delta.annotations or ():
-                self._read_annotation(annotation, out)
+            if delta.function_call:
+                # The form of a call before there were several.
+                self._spans.close(out)
+                self._read_call(_CallDelta(function=delta.function_call), out)
+            if delta.annotations:
+                for annotation in delta.annotations:
+                    self._read_annotation(annotation, out)
         if choice.logprobs and choice.logprobs.get("content"):
             self._logprobs.extend(choice.logprobs["content"])
         if choice.finish_reason is not None:
@@ -247,9 +263,9 @@ class FromOpenAIChat:
 def _from_usage(usage: _Usage) -> Usage:
     cached = (usage.prompt_tokens_details or _PromptDetails()).cached_tokens
     return Usage(
-        input_tokens=usage.prompt_tokens,
-        output_tokens=usage.completion_tokens,
-        total_tokens=usage.total_tokens,
-        reasoning_tokens=(usage.completion_tokens_details or _CompletionDetails()).reasoning_tokens,
-        cached_input_tokens=usage.prompt_cache_hit_tokens if cached is None else cached,
+        input_tokens=token_count(usage.prompt_tokens),
+        output_tokens=token_count(usage.completion_tokens),
+        total_tokens=token_count(usage.total_tokens),
+        reasoning_tokens=token_count((usage.completion_tokens_details or _CompletionDetails()).reasoning_tokens),
+        cached_input_tokens=token_count(usage.prompt_cache_hit_tokens if cached is None else cached),
     )

@@ -69,6 +69,11 @@ def _parts(value: Any) -> list[_Part]:
     return msgspec.convert(value or [], list[_Part])
 
 
+def _key_of(item: Item) -> Any:
+    """What tells an item from the others of its reply; a call's own id is the surer one."""
+    return item.get("call_id") or item.get("id") or None
+
+
 class ReplyBooks(msgspec.Struct, kw_only=True):
     """What the items of one reply share."""
 
@@ -90,10 +95,12 @@ class Output:
         books: What the items of the reply share.
     """
 
-    __slots__ = ("_books", "_span", "own", "part")
+    __slots__ = ("_books", "_key", "_span", "is_finished", "own", "part")
 
     def __init__(self, item: Item, books: ReplyBooks) -> None:
         self._books = books
+        self._key = _key_of(item)
+        self.is_finished = False
         self._span: str | None = None
         """Id of the span that is open."""
         self.part = 0
@@ -101,6 +108,10 @@ class Output:
         facts = {"itemId": item.get("id"), "reasoningItemId": books.reasoning_id, "phase": item.get("phase")}
         self.own: dict[str, Any] = {name: value for name, value in facts.items() if value is not None}
         """What has to be known to give the item back."""
+
+    def is_same(self, item: Item) -> bool:
+        """Whether this is ``item``; without an id there is no telling."""
+        return self._key is not None and self._key == _key_of(item)
 
     def begin(self, item: Item, out: list[Chunk]) -> None:
         """The item was announced."""
@@ -225,7 +236,7 @@ class ReasoningOutput(Output):
 class CallOutput(Output):
     """A call of one of the caller's tools."""
 
-    __slots__ = ("_call_id", "_has_args", "_name")
+    __slots__ = ("_call_id", "_name", "_pieces")
 
     is_executed: bool | None = None
     """Whether the provider executes it."""
@@ -234,7 +245,7 @@ class CallOutput(Output):
         super().__init__(item, books)
         self._call_id = books.ids.unique(self._id_of(item))
         self._name = self._name_of(item)
-        self._has_args = False
+        self._pieces: list[str] = []
 
     def begin(self, item: Item, out: list[Chunk]) -> None:
         """The call was announced."""
@@ -244,18 +255,28 @@ class CallOutput(Output):
         )
         out.append(ToolInputStart(payload=payload))
 
+    @property
+    def has_arguments(self) -> bool:
+        """Whether a piece of them came."""
+        return bool(self._pieces)
+
     def arguments(self, piece: str, out: list[Chunk]) -> None:
         """A piece of the arguments."""
-        self._has_args = True
+        self._pieces.append(piece)
         payload = ToolInputDeltaPayload(tool_call_id=self._call_id, args_text_delta=piece, tool_name=self._name)
         out.append(ToolInputDelta(payload=payload))
 
     def finish(self, item: Item, out: list[Chunk]) -> None:
         """The arguments are whole."""
         args = msgspec.convert(item.get("arguments"), str | None)
-        if args and not self._has_args:
+        if args and not self._pieces:
             self.arguments(args, out)
-        self._end_input(parsed_args(args), out)
+        self._end_input(parsed_args(args or "".join(self._pieces)), out)
+
+    def close(self, out: list[Chunk]) -> None:
+        """The arguments are whole, if its server did not say so."""
+        if not self.is_finished:
+            self._end_input(parsed_args("".join(self._pieces)), out)
 
     def _end_input(self, args: Any, out: list[Chunk]) -> None:
         out.append(
@@ -296,7 +317,7 @@ class ServerCallOutput(CallOutput):
     def finish(self, item: Item, out: list[Chunk]) -> None:
         """The call was carried out."""
         args = self._tool.args(item)
-        if not self._has_args:
+        if not self._pieces:
             self.arguments(json_text(args), out)
         self._end_input(args, out)
         failure = failure_of(item)
@@ -310,6 +331,9 @@ class ServerCallOutput(CallOutput):
             tool_call_id=self._call_id, tool_name=self._name, result=self._tool.result(item), provider_executed=True
         )
         out.append(ToolResult(payload=result))
+
+    def close(self, out: list[Chunk]) -> None:
+        """A call whose result never came is none."""
 
     @staticmethod
     def _id_of(item: Item) -> str | None:

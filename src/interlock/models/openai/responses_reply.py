@@ -24,6 +24,7 @@ from interlock.chunks import (
     StepOutput,
 )
 from interlock.models.base import ModelRequest
+from interlock.models.counts import token_count
 from interlock.models.openai.responses_outputs import (
     OUTPUTS,
     CallOutput,
@@ -42,17 +43,17 @@ _LENGTH_REASONS = frozenset({"max_output_tokens", "max_tokens"})
 
 
 class _InputDetails(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: Any = None
 
 
 class _OutputDetails(msgspec.Struct):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Any = None
 
 
 class _Usage(msgspec.Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
+    input_tokens: Any = None
+    output_tokens: Any = None
+    total_tokens: Any = None
     input_tokens_details: _InputDetails | None = None
     output_tokens_details: _OutputDetails | None = None
 
@@ -70,14 +71,17 @@ class _Response(msgspec.Struct):
     error: Any = None
     incomplete_details: _Incomplete | None = None
     service_tier: str | None = None
+    output: msgspec.Raw = msgspec.Raw(b"[]")
+    """Left unread until the response is over."""
 
 
 class _Event(msgspec.Struct):
     type: str = ""
-    output_index: int = 0
-    content_index: int = 0
-    summary_index: int = 0
+    output_index: int | None = 0
+    content_index: int | None = 0
+    summary_index: int | None = 0
     delta: Any = None
+    arguments: str | None = None
     item: dict[str, Any] | None = None
     annotation: dict[str, Any] | None = None
     logprobs: list[Any] | None = None
@@ -85,6 +89,7 @@ class _Event(msgspec.Struct):
     error: Any = None
 
 
+_items = msgspec.json.Decoder(list[dict[str, Any]] | None)
 _decoder = msgspec.json.Decoder(_Event, strict=False)
 
 
@@ -104,7 +109,9 @@ class FromOpenAIResponses:
         self._provider = provider
         self._has_raw = request.include_raw_chunks
         self._books = ReplyBooks(provider=provider, ids=CallIds(request.prompt))
-        self._outputs: dict[int, Output] = {}
+        self._outputs: dict[int | None, Output] = {}
+        """The latest at each index."""
+        self._all: list[Output] = []
         self._response = _Response()
         self._has_metadata = False
         self._logprobs: list[Any] = []
@@ -127,7 +134,7 @@ class FromOpenAIResponses:
         elif event.type == "error" or kind == "error" or event.error:
             raise self._head.failure(data)
         elif not event.type:
-            raise self._head.unreadable(data, "it is no event of the Responses API", is_retryable=False)
+            raise self._head.unreadable(data, f"it is no event of the Responses API: {data[:200]}", is_retryable=False)
         return out
 
     def end(self, rest: str = "") -> list[Chunk]:
@@ -142,7 +149,7 @@ class FromOpenAIResponses:
         if not self.is_done:
             raise self._head.broken_off(rest)
         out: list[Chunk] = []
-        for output in self._outputs.values():
+        for output in self._all:
             output.close(out)
         reason, raw_reason = self._finish_reason()
         outcome = StepOutcome(reason=reason, raw_reason=raw_reason, logprobs=self._logprobs or None)
@@ -168,8 +175,10 @@ class FromOpenAIResponses:
 
     def _read_item_done(self, event: _Event, out: list[Chunk]) -> None:
         item = event.item or {}
-        output = self._outputs.get(event.output_index) or self._begin(event.output_index, item, out)
-        output.finish(item, out)
+        output = self._announced(event.output_index, item)
+        if output is None or (output.is_finished and not output.is_same(item)):
+            output = self._begin(event.output_index, item, out)
+        self._finish(output, item, out)
 
     def _read_text(self, event: _Event, out: list[Chunk]) -> None:
         output = self._outputs.get(event.output_index)
@@ -178,7 +187,7 @@ class FromOpenAIResponses:
             output = self._begin(event.output_index, {"type": "message"}, out)
         if isinstance(output, MessageOutput):
             is_refusal = event.type == "response.refusal.delta"
-            output.text(event.content_index, _piece(event), out, is_refusal=is_refusal)
+            output.text(event.content_index or 0, _piece(event), out, is_refusal=is_refusal)
         if event.logprobs:
             self._logprobs += event.logprobs
 
@@ -190,22 +199,36 @@ class FromOpenAIResponses:
     def _read_summary(self, event: _Event, out: list[Chunk]) -> None:
         output = self._outputs.get(event.output_index)
         if isinstance(output, ReasoningOutput):
-            output.text(event.summary_index, _piece(event), out)
+            output.text(event.summary_index or 0, _piece(event), out)
 
     def _read_reasoning(self, event: _Event, out: list[Chunk]) -> None:
         output = self._outputs.get(event.output_index)
         if isinstance(output, ReasoningOutput):
-            output.text(event.content_index, _piece(event), out, is_summary=False)
+            output.text(event.content_index or 0, _piece(event), out, is_summary=False)
 
     def _read_arguments(self, event: _Event, out: list[Chunk]) -> None:
         output = self._outputs.get(event.output_index)
         if isinstance(output, CallOutput):
             output.arguments(_piece(event), out)
 
+    def _read_arguments_done(self, event: _Event, out: list[Chunk]) -> None:
+        output = self._outputs.get(event.output_index)
+        if event.arguments and isinstance(output, CallOutput) and not output.has_arguments:
+            output.arguments(event.arguments, out)
+
     def _read_end(self, event: _Event, out: list[Chunk]) -> None:
         self._read_created(event, out)
         self._response = event.response or _Response()
         self.is_done = True
+        items = _items.decode(self._response.output) or ()
+        has_more = len(items) > len(self._all)
+        for index, item in enumerate(items):
+            output = self._announced(index, item)
+            if output is None and has_more and not any(known.is_same(item) for known in self._all):
+                # Some servers give the whole answer here, or a part of it.
+                output = self._begin(index, item, out)
+            if output is not None:
+                self._finish(output, item, out)
 
     def _read_failed(self, event: _Event, out: list[Chunk]) -> None:
         error = event.response.error if event.response is not None else None
@@ -213,10 +236,24 @@ class FromOpenAIResponses:
         body = {"error": error or {"message": f"the response was {status}", "code": f"response_{status}"}}
         raise self._head.failure(json_text(body))
 
-    def _begin(self, index: int, item: dict[str, Any], out: list[Chunk]) -> Output:
+    def _begin(self, index: int | None, item: dict[str, Any], out: list[Chunk]) -> Output:
         output = self._outputs[index] = OUTPUTS.get(str(item.get("type")), OtherOutput)(item, self._books)
+        self._all.append(output)
         output.begin(item, out)
         return output
+
+    def _announced(self, index: int | None, item: dict[str, Any]) -> Output | None:
+        """The output that ``item`` completes; ids tell more than places, but some servers change them on the way."""
+        here = self._outputs.get(index)
+        if here is not None and here.is_same(item):
+            return here
+        return next((output for output in self._all if not output.is_finished and output.is_same(item)), here)
+
+    def _finish(self, output: Output, item: dict[str, Any], out: list[Chunk]) -> None:
+        """Complete an output, which servers may tell more than once."""
+        if not output.is_finished:
+            output.is_finished = True
+            output.finish(item, out)
 
     def _finish_reason(self) -> tuple[str, str | None]:
         raw = (self._response.incomplete_details or _Incomplete()).reason
@@ -240,6 +277,7 @@ _READERS: dict[str, Callable[[FromOpenAIResponses, _Event, list[Chunk]], None]] 
     "response.reasoning_text.delta": FromOpenAIResponses._read_reasoning,
     "response.function_call_arguments.delta": FromOpenAIResponses._read_arguments,
     "response.mcp_call_arguments.delta": FromOpenAIResponses._read_arguments,
+    "response.function_call_arguments.done": FromOpenAIResponses._read_arguments_done,
     "response.completed": FromOpenAIResponses._read_end,
     "response.incomplete": FromOpenAIResponses._read_end,
     "response.failed": FromOpenAIResponses._read_failed,
@@ -257,9 +295,9 @@ def _piece(event: _Event) -> str:
 
 def _from_usage(usage: _Usage) -> Usage:
     return Usage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        total_tokens=usage.total_tokens,
-        reasoning_tokens=(usage.output_tokens_details or _OutputDetails()).reasoning_tokens,
-        cached_input_tokens=(usage.input_tokens_details or _InputDetails()).cached_tokens,
+        input_tokens=token_count(usage.input_tokens),
+        output_tokens=token_count(usage.output_tokens),
+        total_tokens=token_count(usage.total_tokens),
+        reasoning_tokens=token_count((usage.output_tokens_details or _OutputDetails()).reasoning_tokens),
+        cached_input_tokens=token_count((usage.input_tokens_details or _InputDetails()).cached_tokens),
     )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -245,3 +246,19 @@ async def test_without_a_client_the_shared_one_fetches() -> None:
     async with loopback(lambda _: reply) as server:
         sent = await download_assets(prompt_with(file(f"{server.url}/a.png")))
     assert sent[1]["content"][0]["data"] == "QUJD"
+
+
+async def test_the_log_of_a_download_names_the_bare_address(caplog: pytest.LogCaptureFixture) -> None:
+    """R4.16: a signed address is a credential."""
+    caplog.set_level(logging.INFO)
+    target = "https://store.example/a.png?signature=s3cret-too"
+
+    def moved(request: httpx2.Request) -> httpx2.Response:
+        is_first = request.url.host == "files.example"
+        return httpx2.Response(302, headers={"location": target}) if is_first else png(request)
+
+    web = Web(moved)
+    await web.put_into(prompt_with(file(f"{URL}?signature=s3cret")))
+    assert web.urls[-1] == target
+    assert f"HTTP Request: GET {URL} " in caplog.text
+    assert "s3cret" not in caplog.text

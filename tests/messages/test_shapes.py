@@ -105,13 +105,11 @@ def test_files_and_reasoning_of_core_messages() -> None:
         {"type": "file", "data": b"\x01", "mediaType": "application/pdf", "filename": "f"},
         {"type": "reasoning", "text": "why", "signature": "s"},
         {"type": "redacted-reasoning", "data": "xx"},
-        {"type": "later", "a": 1},
         "plain",
     ) == [
         FilePart(mime_type="application/pdf", data="AQ==", filename="f"),
         ReasoningPart(reasoning="why", details=[{"type": "text", "text": "why", "signature": "s"}]),
         ReasoningPart(details=[{"type": "redacted", "data": "xx"}]),
-        UnknownPart(type="later", extra={"a": 1}),
         text("plain"),
     ]
 

@@ -151,27 +151,26 @@ def parse_args(args: Any) -> tuple[Any, str | None]:
             return text, _TOO_DEEP
     if args is None:
         return {}, None
-    if args and _is_too_deep(args):
+    if args.__class__ in _CONTAINERS and _is_too_deep(args):
         return msgspec.json.encode(args).decode() if text is None else text, _TOO_DEEP
     return args, None
 
 
+_CONTAINERS = (dict, list)
 _TOO_DEEP = f"The arguments are nested more than {MAX_DEPTH} levels deep"
 
 
 def _is_too_deep(value: Any) -> bool:
     """Whether copying, checking or storing ``value`` may exhaust the stack."""
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            return True
         level = [
             inner
             for item in level
-            if item.__class__ in _CONTAINERS
             for inner in (item.values() if item.__class__ is dict else item)
+            if inner.__class__ is dict or inner.__class__ is list
         ]
-        if not level:
-            return False
-    return True
-
-
-_CONTAINERS = (dict, list)
+    return False

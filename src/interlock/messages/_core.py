@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from interlock._text import sendable, well_formed, well_formed_data
 from interlock.messages._merge import find_call, update_invocation
 from interlock.messages._model_output import noted_output
+from interlock.messages._openai_chat import CHAT_READERS, read_chat_file
 from interlock.messages.parts import (
+    PART_TYPES,
     FilePart,
     Message,
     Part,
@@ -161,17 +163,24 @@ def parts_of_content(content: Sequence[Any]) -> list[Part]:
     """Message parts from a list of core or model content parts (R3.5).
 
     A result whose call is in the same list goes into that call; other results become parts in state ``result``.
+
+    Raises:
+        TypeError: a part is no dict.
+        ValueError: a part has a type that is none of these shapes', or lacks what its type needs.
     """
     parts: list[Part] = []
-    for item in content:
+    for position, item in enumerate(content):
         if isinstance(item, Part):
             parts.append(item)
             continue
         if isinstance(item, str):
             item = {"type": "text", "text": item}
         if not isinstance(item, Mapping):
-            raise TypeError(f"a content part is a dict with a type, not {type(item).__name__}")
-        part = part_of_content(item)
+            raise TypeError(f"content part {position} must be a dict with a type, not {type(item).__name__}")
+        try:
+            part = part_of_content(item) if item.get("type") in _READERS else _rare_part(item)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"content part {position} cannot be read: {error}") from error
         if item.get("type") == "tool-result" and isinstance(part, ToolInvocationPart):
             call = find_call(parts, part.tool_invocation.tool_call_id)
             if call is not None:
@@ -179,6 +188,23 @@ def parts_of_content(content: Sequence[Any]) -> list[Part]:
                 continue
         parts.append(part)
     return parts
+
+
+def _rare_part(item: Mapping[str, Any]) -> Part:
+    """One message part from a content part that only some callers have: of Chat Completions, or as it is stored."""
+    kind = item.get("type")
+    if kind in CHAT_READERS:
+        return CHAT_READERS[kind](item)
+    # No prompt has a part of an unknown type: it would be left out without a word.
+    if not isinstance(kind, str) or not (kind in _STORED_TYPES or _is_of_a_family(kind, item)):
+        known = ", ".join(sorted({*_READERS, *CHAT_READERS, *_STORED_TYPES}))
+        raise ValueError(f"nothing has the type {kind!r}; the known ones are {known}")
+    return part_from_dict(dict(item))
+
+
+def _is_of_a_family(kind: str, item: Mapping[str, Any]) -> bool:
+    """Whether the types are open: data, and the tools of a UI message."""
+    return kind.startswith("data-") or (kind.startswith("tool-") and "toolCallId" in item)
 
 
 def part_of_content(item: Mapping[str, Any]) -> Part:
@@ -218,6 +244,8 @@ def _read_image(item: Mapping[str, Any]) -> Part:
 
 
 def _read_file(item: Mapping[str, Any]) -> Part:
+    if isinstance(item.get("file"), Mapping):
+        return read_chat_file(item["file"])
     return _file(item.get("data") or item.get("url"), item, "")
 
 
@@ -276,3 +304,5 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], Part]] = {
     "tool-call": _read_call,
     "tool-result": _read_result,
 }
+
+_STORED_TYPES = frozenset({*PART_TYPES, "tool-approval-request", "tool-approval-response", "source-url"})

@@ -9,6 +9,7 @@ from interlock._json import parse_time
 from interlock._text import well_formed
 from interlock.errors import InvalidMessageError
 from interlock.messages._core import parts_of_content
+from interlock.messages._openai_chat import NEEDS_CALL_ID, is_chat_message, parts_beside_content
 from interlock.messages._ui import part_of_ui
 from interlock.messages.parts import FilePart, Message, MessageContent, Part, TextPart, part_from_dict
 
@@ -33,24 +34,34 @@ _READ_KEYS = frozenset(
         "role",
         "threadId",
         "toolInvocations",
+        "tool_call_id",
+        "tool_calls",
         "type",
     }
 )
 
 
-def read_messages(messages: Any) -> Iterator[Message]:
+def read_messages(messages: Any, first: int = 0) -> Iterator[Message]:
     """Every message of a string, a message, or a nested list of these; nothing for ``None``, ``""`` and ``[]``.
 
     A message may have the role ``system`` or ``tool``: the list knows what to do with these.
 
+    Args:
+        messages: What was given.
+        first: Index of the first one, if ``messages`` is the rest of a list.
+
     Raises:
-        InvalidMessageError: something is no message; ``code`` says why.
+        InvalidMessageError: something is no message; ``code`` says why, and the text begins with its index.
     """
     if messages is None or (isinstance(messages, str) and not messages):
         return
     if isinstance(messages, (list, tuple)):
-        for message in messages:
-            yield from read_messages(message)
+        index = 0
+        try:
+            for index, message in enumerate(messages, first):  # noqa: B007  (read when one of them is refused)
+                yield from read_messages(message)
+        except InvalidMessageError as error:
+            raise InvalidMessageError(f"messages[{index}]: {error}", code=error.code) from error.__cause__
     else:
         yield read_message(messages)
 
@@ -75,7 +86,7 @@ def read_message(item: Any) -> Message:
     role: Any = item.get("role")
     content = item.get("content")
     _check_role(role)
-    if len(item) == 2 and content.__class__ is str:
+    if len(item) == 2 and content.__class__ is str and role != "tool":
         text = well_formed(content)
         return Message(role=role, content=MessageContent(parts=[TextPart(text=text)], content=text))
     try:
@@ -146,10 +157,24 @@ def _read_wire(item: Mapping[str, Any]) -> Message:
 def _read_parts(item: Mapping[str, Any], content: Any, parts: Any) -> list[Part]:
     if isinstance(parts, (list, tuple)):
         return [part if isinstance(part, Part) else _read_ui_part(part) for part in parts]
+    if is_chat_message(item):
+        calls = parts_beside_content(item)
+        said = [] if item["role"] == "tool" or not content else _read_content(item, content)
+        return [*said, *calls]
+    return _read_content(item, content)
+
+
+def _read_content(item: Mapping[str, Any], content: Any) -> list[Part]:
     if isinstance(content, (list, tuple)):
-        return parts_of_content(content)
+        parts = parts_of_content(content)
+        if item["role"] == "tool" and any(part.type == "text" for part in parts):
+            raise ValueError(NEEDS_CALL_ID)
+        return parts
     if not isinstance(content, str):
         raise _without_content(item)
+    if item["role"] == "tool":
+        # Its words would be put into the model's mouth.
+        raise ValueError(NEEDS_CALL_ID)
     return [*_read_text_and_calls(item, content), *_read_attachments(item.get("experimental_attachments"))]
 
 

@@ -62,18 +62,19 @@ class MessageList:
         ``None``, ``""`` and ``[]`` add nothing.
         An assistant message is folded into the last message of the list where that is one too (R3.17), unless ``merge``
         is false or the source is ``memory``. System messages go to the untagged system messages, those from ``memory``
-        nowhere (R3.4). Tool results go into the calls they answer (R3.5).
+        nowhere (R3.4). Tool results go into the calls they answer (R3.5), in the form of Chat Completions too.
 
         Raises:
             ValueError: there is no such source.
-            InvalidMessageError: something is no message; nothing was added.
+            InvalidMessageError: something is no message, or a content part of it has a type that nobody knows; the
+                text tells the place. Nothing was added.
         """
         if source == "system":
             return self._add_only_system(messages)
         known_source = _source(source)
         timeline = self._timeline
         history, rest = _split(messages)
-        read = list(read_messages(rest))
+        read = list(read_messages(rest, len(history)))
         if history and not timeline.extend(history, known_source, merge=merge):
             read = [*read_messages(history), *read]
         for message in read:

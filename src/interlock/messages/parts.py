@@ -28,7 +28,11 @@ RESOLVED_STATES = frozenset({"result", "output-error", "output-denied"})
 
 
 class Part(Record, kw_only=True):
-    """Base of all parts. ``type`` may be changed in place (R4.3)."""
+    """Base of all parts.
+
+    ``type`` is any string and may be changed in place (R4.3), so a type checker learns nothing from it:
+    write ``if isinstance(part, TextPart)`` where a program without types has ``if part.type == "text"``.
+    """
 
     type: str
     provider_metadata: dict[str, Any] | None = None
@@ -155,7 +159,7 @@ class UnknownPart(Part, kw_only=True):
     """A part of a type that interlock does not know, kept verbatim in ``extra`` (R4.3)."""
 
 
-_PART_TYPES: dict[str, type[Part]] = {
+PART_TYPES: dict[str, type[Part]] = {
     "text": TextPart,
     "reasoning": ReasoningPart,
     "thinking": ReasoningPart,
@@ -166,6 +170,7 @@ _PART_TYPES: dict[str, type[Part]] = {
     "step-start": StepStartPart,
     "error": ErrorPart,
 }
+"""The typed parts by their type; every other one is a ``DataPart`` (``data-*``) or an ``UnknownPart``."""
 
 
 def part_from_dict(data: dict[str, Any]) -> Part:
@@ -173,7 +178,7 @@ def part_from_dict(data: dict[str, Any]) -> Part:
     kind = data.get("type")
     cls: type[Part] = UnknownPart
     if isinstance(kind, str):
-        cls = DataPart if kind.startswith("data-") else _PART_TYPES.get(kind, UnknownPart)
+        cls = DataPart if kind.startswith("data-") else PART_TYPES.get(kind, UnknownPart)
     try:
         return cls.from_dict(data)
     except (TypeError, AttributeError):

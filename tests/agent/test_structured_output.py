@@ -236,6 +236,16 @@ async def test_an_answer_nested_too_deeply_does_not_fit(schema: Any, depth: int)
         await agent_of("[" * depth + "]" * depth).generate("hi", structured_output=schema)
 
 
+async def test_the_answer_that_does_not_fit_is_quoted_to_the_program_and_not_to_its_client() -> None:
+    """R0.1, R12.33"""
+    async with agent_of('{"name":"a secret","population":"many"}').stream("hi", structured_output=City) as stream:
+        chunks = [chunk.to_dict() async for chunk in stream.full_stream]
+    (error,) = [chunk["payload"]["error"] for chunk in chunks if chunk["type"] == "error"]
+    assert error["message"] == "the answer does not fit the requested schema (1 problem)"
+    assert isinstance(stream.error, StructuredOutputError)
+    assert "many" in stream.error.problems[0]
+
+
 async def test_a_tripped_run_has_no_object() -> None:
     """R12.34"""
 

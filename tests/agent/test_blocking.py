@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock import AbortSignal, APICallError, tool
+from interlock import AbortSignal, APICallError, TextDelta, tool
 from interlock.testing import ScriptedModel, tool_call, types_of, wait_for
 from tests.agent.kit import agent_of, echo
 
@@ -54,6 +54,19 @@ def test_leaving_a_sync_stream_early_cancels_the_run_and_ends_its_thread() -> No
             break
     assert model.open_streams == 0
     assert set(threading.enumerate()) <= before
+
+
+def test_a_sync_stream_that_was_left_and_forgotten_is_closed() -> None:
+    """R12.17"""
+    model = ScriptedModel([["a", wait_for(asyncio.Event())]])
+    known = set(threading.enumerate())
+    for chunk in agent_of(model).stream_sync("hi"):
+        if isinstance(chunk, TextDelta):
+            break
+    for thread in set(threading.enumerate()) - known:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert (model.calls, model.open_streams) == (1, 0)
 
 
 def test_no_thread_is_left_after_generate_sync() -> None:

@@ -19,6 +19,7 @@ from tests.agent.kit import (
     agent_of,
     chunks_of,
     echo,
+    made_sync,
     part_types,
     saved,
     stored,
@@ -289,6 +290,53 @@ async def test_no_error_retry_is_granted_once_the_signal_is_set(drive: Drive, ma
 
     outcome = await drive(agent_of(model, error_processors=[make(process_api_error=ask)]), abort_signal=signal)
     assert (model.calls, outcome.finish_reason, outcome.error) == (1, "aborted", None)
+
+
+async def test_a_signal_interrupts_a_hook_that_looks_at_the_input(drive: Drive) -> None:
+    """R12.28"""
+    signal, store, model = AbortSignal(), InMemoryStore(), ScriptedModel(["never"])
+
+    async def never_done(args: Any) -> None:
+        asyncio.get_running_loop().call_soon(signal.abort, "the user left")
+        await asyncio.Event().wait()
+
+    agent = agent_of(model, input_processors=[made_sync(process_input=never_done)], memory=Memory(store=store))
+    outcome = await drive(agent, abort_signal=signal, memory=THREAD)
+    assert (outcome.status, outcome.finish_reason, model.calls) == ("canceled", "aborted", 0)
+    assert await saved(store) == []
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_cancelling_the_task_while_the_input_is_looked_at_is_not_swallowed() -> None:
+    """R12.29"""
+    entered = asyncio.Event()
+
+    async def never_done(args: Any) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    agent = agent_of(ScriptedModel(["never"]), input_processors=[made_sync(process_input=never_done)])
+    task = asyncio.get_running_loop().create_task(agent.generate("hi"))
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_background_task_that_trips_ends_the_wait_of_an_input_hook(drive: Drive) -> None:
+    """R6.8, R19.4"""
+
+    async def never_done(args: Any) -> None:
+        async def trip() -> None:
+            args.abort("not this")
+
+        args.create_task(trip())
+        await asyncio.Event().wait()
+
+    outcome = await drive(agent_of(ScriptedModel(["never"]), input_processors=[made_sync(process_input=never_done)]))
+    assert outcome.tripwire.reason == "not this"
 
 
 async def test_input_that_was_not_judged_because_of_the_signal_is_not_saved(drive: Drive, make: Make) -> None:

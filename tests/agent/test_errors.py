@@ -32,6 +32,7 @@ from tests.agent.kit import (
     agent_of,
     chunks_of,
     echo,
+    made_sync,
     outline,
     part_types,
     saved,
@@ -315,6 +316,19 @@ async def test_a_total_timeout_is_a_run_error_that_is_not_retried(drive: Drive, 
     assert (asked, model.calls, model.open_streams) == ([], 1, 0)
     if outcome.chunks:
         assert outcome.chunks[-1].type == "error"
+
+
+async def test_the_total_time_bounds_the_hooks_on_the_input(drive: Drive) -> None:
+    """R17.9"""
+
+    async def never_done(args: Any) -> None:
+        await asyncio.Event().wait()
+
+    model = ScriptedModel(["never"])
+    agent = agent_of(model, input_processors=[made_sync(process_input=never_done)])
+    outcome = await drive(agent, model_settings={"timeout": {"total_ms": 20}})
+    assert isinstance(outcome.error, TimeoutError)
+    assert ("20 ms" in str(outcome.error), model.calls) == (True, 0)
 
 
 async def test_a_step_timeout_is_a_failed_call(drive: Drive, make: Make) -> None:

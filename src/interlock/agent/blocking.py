@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -20,7 +22,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="interlock", daemon=True)
+        self._thread = threading.Thread(target=_serve, args=(self._loop,), name="interlock", daemon=True)
         self._thread.start()
 
     def run(self, coro: Coroutine[Any, Any, T]) -> T:
@@ -34,12 +36,24 @@ class LoopThread:
 
     def close(self) -> None:
         """Close what is left in the loop, then the loop."""
-        if self._loop.is_closed():
-            return
-        asyncio.run_coroutine_threadsafe(_wind_up(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.let_go()
         self._thread.join()
-        self._loop.close()
+
+    def let_go(self) -> None:
+        """``close`` without waiting for it, so that it may be called from any thread."""
+        if not self._loop.is_closed():
+            # A loop that is closed this very moment has nothing left to wind up.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped, then wind it up and close it."""
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_wind_up())
+    finally:
+        loop.close()
 
 
 async def _wind_up() -> None:
@@ -88,6 +102,8 @@ class SyncStream(Generic[ObjectT]):
             except BaseException:
                 self._thread.close()
                 raise
+            # Whoever leaves the iteration and forgets the stream has no way to close it any more.
+            weakref.finalize(self, self._thread.let_go).atexit = False
         return self._thread, self._stream
 
     def __iter__(self) -> Iterator[Chunk]:

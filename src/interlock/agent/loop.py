@@ -80,7 +80,7 @@ class RunLoop:
         """The run's stream. Closing it cancels the provider call, running tools and background tasks."""
         is_complete = False
         run, scope = self._run, self._scope
-        if run.model_settings.get("timeout"):
+        if run.deadlines is None and run.model_settings.get("timeout"):
             run.deadlines = Deadlines(self._scope, run.model_settings, self._state.used_ms)
         try:
             if self._state.tripwire is not None:

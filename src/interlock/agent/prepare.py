@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from interlock._ids import new_id
-from interlock.agent.deadlines import check_timeout
+from interlock.agent.deadlines import TOTAL_TIMEOUT, Deadlines, check_timeout
 from interlock.agent.kept_options import keep_options
 from interlock.agent.options import DEFAULT_MAX_STEPS, merge_options
 from interlock.agent.ports import Memory, MemoryCall, resolve_memory
@@ -389,18 +390,51 @@ def _check_tool_choice(run: Run) -> None:
 
 
 async def _process_input(run: Run) -> None:
-    """Run ``process_input``; an abort is left in the state for the loop to tell (R6.8)."""
+    """Run ``process_input``; an abort is left in the state for the loop to tell (R6.8).
+
+    Raises:
+        ProcessorError: a hook failed (R17.1).
+        TimeoutError: ``total_ms`` was over before the hooks were done (R17.9).
+    """
+    scope = run.scope
+    if run.model_settings.get("timeout"):
+        run.deadlines = Deadlines(scope, run.model_settings)
+    scope.driver, scope.is_waiting = asyncio.current_task(), _always
     try:
-        await run_hook(INPUT, run.pipeline.by_hook["process_input"], run.scope, None)
+        try:
+            await run_hook(INPUT, run.pipeline.by_hook["process_input"], scope, None)
+        except asyncio.CancelledError:
+            if not scope.take_back_cancellation():
+                raise
+            await _stopped_waiting(run)
+        if scope.interruption == TOTAL_TIMEOUT:
+            raise TimeoutError(f"the run took longer than {run.model_settings['timeout']['total_ms']} ms")
     except TripWire as tripwire:
         if tripwire.retry:
             _log.warning("processor %r asked for a retry, but process_input cannot be retried", tripwire.processor_id)
         run.state.tripwire = TripwireInfo.of(tripwire)
-    except ProcessorError:
-        if run.scope.is_aborted:
+    except (ProcessorError, TimeoutError, asyncio.CancelledError) as error:
+        if scope.is_aborted and isinstance(error, ProcessorError):
             # R12.30: it failed because of the cancellation. What no guard has passed is not kept.
             run.state.message_list.clear.input.db()
             return
-        await run.scope.drop_tasks()
-        run.scope.end()
+        if run.deadlines is not None:
+            run.deadlines.close()
+        await scope.drop_tasks()
+        scope.end()
         raise
+    finally:
+        scope.driver = None
+
+
+async def _stopped_waiting(run: Run) -> None:
+    """The hooks were interrupted: raise what a background task found, or see that nothing unjudged is kept."""
+    if run.scope.trip is not None or run.scope.failure is not None:
+        run.scope.interruption = None
+        await run.scope.check()
+    if run.scope.is_aborted:
+        run.state.message_list.clear.input.db()
+
+
+def _always() -> bool:
+    return True

@@ -11,6 +11,7 @@ from interlock import Agent, ConfigurationError, ProcessorError
 from interlock.chunks import Finish, FinishPayload, StepOutcome, StepOutput
 from interlock.testing import ScriptedModel, types_of, wait_for
 from interlock.usage import Usage
+from tests.agent.kit import agent_of, made_sync
 
 pytestmark = pytest.mark.anyio
 
@@ -54,14 +55,16 @@ async def test_leaving_by_cancellation_ends_a_run_that_another_task_reads() -> N
     assert model.open_streams == 0
 
 
-async def test_a_stream_that_was_closed_before_it_began_calls_no_model() -> None:
+async def test_a_stream_that_was_closed_before_it_began_runs_nothing() -> None:
     """R12.17"""
-    model = ScriptedModel(["x"])
-    stream = Agent(id="a", model=model).stream("hi")
+    model, asked = ScriptedModel(["never"]), list[str]()
+    agent = agent_of(model, input_processors=[made_sync(process_input=lambda args: asked.append("input"))])
+    stream = agent.stream("hi")
     await stream.aclose()
+    assert [chunk async for chunk in stream] == []
+    assert (stream.status, model.calls, asked) == ("canceled", 0, [])
     with pytest.raises(RuntimeError, match="the run has not begun"):
         _ = stream.run_id
-    assert model.calls == 0
 
 
 async def test_a_second_finish_counts_for_nothing() -> None:

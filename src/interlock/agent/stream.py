@@ -194,6 +194,8 @@ class AgentStream(Generic[ObjectT]):
         return self._elements()
 
     async def _iterate(self) -> AsyncGenerator[Chunk, None]:
+        if self._run is None and self._is_done:
+            return  # closed before it began
         await self._ready()
         run, read, chunks, position = self._run, self._source.__anext__, self._chunks, 0
         assert run is not None
@@ -392,7 +394,7 @@ class AgentStream(Generic[ObjectT]):
     def status(self) -> Status:
         """How the run stands."""
         if self._run is None:
-            return "running" if self._failure is None else "failed"
+            return "failed" if self._failure is not None else "canceled" if self._is_done else "running"
         return self._outcome.status
 
     @property

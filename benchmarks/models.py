@@ -14,7 +14,7 @@ from benchmarks import recorded
 from benchmarks.subject import Noop
 from benchmarks.workloads import Run, Workload
 from interlock import Agent, TextDelta
-from interlock.models import AnthropicModel, GoogleModel, LanguageModel, OpenAIChatModel, OpenAIResponsesModel
+from interlock.models import AnthropicModel, GoogleModel, LanguageModel, OpenAIChatModel, OpenAIModel
 
 AIM = 0.25
 """How many times the SDK's own time the adapter may take, the runtime included."""
@@ -168,7 +168,7 @@ _SIDES: dict[str, _Sides] = {
     "openai_responses": (
         recorded.openai_responses,
         _responses_sdk,
-        lambda client: OpenAIResponsesModel("gpt-5", api_key="k", client=client),
+        lambda client: OpenAIModel("gpt-5", api_key="k", client=client),
     ),
 }
 """Adapter → its stream, what the SDK does with it, and the model."""

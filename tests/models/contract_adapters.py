@@ -21,7 +21,7 @@ from interlock.models import (
     LanguageModel,
     ModelRequest,
     OpenAIChatModel,
-    OpenAIResponsesModel,
+    OpenAIModel,
     ToolSpec,
 )
 from interlock.testing import ScriptedModel, finish, reasoning, text, tool_call, wait_for
@@ -391,7 +391,7 @@ def responses_adapter(name: str, azure: Azure | None = None) -> HttpAdapter:
     provider = "openai" if azure is None else "azure"
     return HttpAdapter(
         name,
-        lambda client: OpenAIResponsesModel("gpt-5", api_key=SECRET, azure=azure, client=client),
+        lambda client: OpenAIModel("gpt-5", api_key=SECRET, azure=azure, client=client),
         folder="openai_responses",
         answers={
             "streamed text": "text",

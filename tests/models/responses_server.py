@@ -11,7 +11,7 @@ import httpx2
 from interlock.chunks import Chunk
 from interlock.errors import APICallError
 from interlock.models import ModelRequest
-from interlock.models.openai.responses import OpenAIResponsesModel
+from interlock.models.openai.responses import OpenAIModel
 from interlock.testing import drain
 from tests.models.mock_provider import MockProvider
 from tests.models.reading import HI, until_failure
@@ -41,7 +41,7 @@ class ResponsesServer(MockProvider):
     def __init__(self, *replies: httpx2.Response | Exception, **model_options: Any) -> None:
         super().__init__(*replies)
         options = {"api_key": "sk-secret", "base_url": "https://api.example/v1", **model_options}
-        self.model = OpenAIResponsesModel("gpt-5", client=self.http, **options)
+        self.model = OpenAIModel("gpt-5", client=self.http, **options)
 
 
 async def read(*pieces: bytes, request: ModelRequest = HI) -> list[Chunk]:

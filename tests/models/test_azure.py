@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from interlock.errors import ConfigurationError
-from interlock.models import Azure, ModelRequest, OpenAIChatModel, OpenAIResponsesModel, resolve_model
+from interlock.models import Azure, ModelRequest, OpenAIChatModel, OpenAIModel, resolve_model
 from interlock.testing import drain, text_of
 from tests.models.responses_server import fixture
 from tests.models.wire import HELLO, event_reply
@@ -43,7 +43,7 @@ async def test_chat_with_a_dated_version_has_the_deployment_in_its_path() -> Non
 @pytest.mark.anyio
 async def test_responses_with_a_dated_version_have_the_deployment_in_their_body() -> None:
     azure = Azure(endpoint=f"{RESOURCE}/", api_version="2025-04-01-preview")
-    request = await request_of(OpenAIResponsesModel, event_reply([fixture("text")]), azure)
+    request = await request_of(OpenAIModel, event_reply([fixture("text")]), azure)
     assert str(request.url) == f"{RESOURCE}/openai/responses?api-version=2025-04-01-preview"
     assert json.loads(request.content)["model"] == "my gpt/5"
     assert request.headers["api-key"] == "sk-secret"
@@ -58,7 +58,7 @@ def test_without_a_version_it_is_the_api_without_dates(endpoint: str, path: str)
 @pytest.mark.parametrize("endpoint", ["acme.openai.azure.com", "", "ftp://acme"])
 def test_an_endpoint_that_is_no_address_is_refused_at_once(endpoint: str) -> None:
     with pytest.raises(ConfigurationError, match=r"the Azure endpoint .* is not an address"):
-        OpenAIResponsesModel("my-gpt", azure=Azure(endpoint=endpoint))
+        OpenAIModel("my-gpt", azure=Azure(endpoint=endpoint))
 
 
 def test_a_resource_and_a_base_url_conflict() -> None:

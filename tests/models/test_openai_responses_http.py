@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from interlock.errors import APICallError, ConfigurationError, ModelError
-from interlock.models import ModelRequest, OpenAIResponsesModel, allow_model_requests
+from interlock.models import ModelRequest, OpenAIModel, allow_model_requests
 from interlock.testing import drain, text_of
 from tests.models.reading import HI
 from tests.models.responses_server import ResponsesServer, fixture
@@ -29,7 +29,7 @@ async def failure(reply: httpx2.Response | Exception, **options: Any) -> APICall
 async def test_a_reply_over_the_wire_reads_as_it_was_sent() -> None:
     data = fixture("text")
     async with loopback(lambda _: Reply([data[i : i + 5] for i in range(0, len(data), 5)])) as server:
-        chunks = await drain(OpenAIResponsesModel("gpt-5", api_key=SECRET, base_url=f"{server.url}/v1").stream(HI))
+        chunks = await drain(OpenAIModel("gpt-5", api_key=SECRET, base_url=f"{server.url}/v1").stream(HI))
     assert text_of(chunks) == "Grüße, 世界 👋🏽 from\n\u2028the other side."
     line, headers, body = server.requests[0]
     assert line == "POST /v1/responses HTTP/1.1"
@@ -39,7 +39,7 @@ async def test_a_reply_over_the_wire_reads_as_it_was_sent() -> None:
 
 async def test_calls_one_after_the_other_use_one_connection() -> None:
     async with loopback(lambda _: Reply([fixture("text")])) as server:
-        model = OpenAIResponsesModel("gpt-5", base_url=server.url)
+        model = OpenAIModel("gpt-5", base_url=server.url)
         for _ in range(3):
             await drain(model.stream(HI))
     assert server.connections == 1
@@ -86,7 +86,7 @@ async def test_a_connection_lost_in_the_middle_is_an_error() -> None:
     """FR-100"""
     async with loopback(lambda _: Reply([fixture("text")[:3000]], is_cut=True)) as server:
         with pytest.raises(APICallError) as caught:
-            await drain(OpenAIResponsesModel("gpt-5", base_url=server.url).stream(HI))
+            await drain(OpenAIModel("gpt-5", base_url=server.url).stream(HI))
     assert (caught.value.code, caught.value.is_retryable) == ("connection_error", True)
 
 
@@ -94,7 +94,7 @@ async def test_a_connection_lost_in_the_middle_is_an_error() -> None:
 async def test_silence_longer_than_allowed_is_an_error(sent_first: bytes) -> None:
     """R7.13"""
     async with loopback(lambda _: Reply([*([sent_first] if sent_first else []), asyncio.Event()])) as server:
-        model = OpenAIResponsesModel("gpt-5", base_url=server.url, read_timeout_s=0.05)
+        model = OpenAIModel("gpt-5", base_url=server.url, read_timeout_s=0.05)
         with pytest.raises(APICallError, match=r"no answer from .* in time") as caught:
             await drain(model.stream(HI))
         await server.all_closed.wait()
@@ -104,7 +104,7 @@ async def test_silence_longer_than_allowed_is_an_error(sent_first: bytes) -> Non
 async def test_closing_the_stream_closes_the_connection() -> None:
     """R12.28"""
     async with loopback(lambda _: Reply([fixture("text")[:3000], asyncio.Event()])) as server:
-        async with aclosing(OpenAIResponsesModel("gpt-5", base_url=server.url).stream(HI)) as stream:
+        async with aclosing(OpenAIModel("gpt-5", base_url=server.url).stream(HI)) as stream:
             await anext(stream)
             assert server.open_replies == 1
         await server.all_closed.wait()
@@ -113,16 +113,16 @@ async def test_closing_the_stream_closes_the_connection() -> None:
 
 async def test_a_switched_off_network_raises_before_anything_is_sent() -> None:
     with allow_model_requests(False), pytest.raises(ModelError, match=r"openai/gpt-5 was asked for"):
-        await drain(OpenAIResponsesModel("gpt-5", api_key=SECRET).stream(HI))
+        await drain(OpenAIModel("gpt-5", api_key=SECRET).stream(HI))
 
 
 def test_neither_repr_nor_attributes_show_the_key() -> None:
-    model = OpenAIResponsesModel("gpt-5", api_key=SECRET, base_url="https://user:pass@api.example/v1?token=abc")
-    assert repr(model) == "OpenAIResponsesModel('gpt-5', provider='openai', url='https://api.example/v1/responses')"
+    model = OpenAIModel("gpt-5", api_key=SECRET, base_url="https://user:pass@api.example/v1?token=abc")
+    assert repr(model) == "OpenAIModel('gpt-5', provider='openai', url='https://api.example/v1/responses')"
     assert SECRET not in repr(vars(model))
 
 
 @pytest.mark.parametrize("url", ["api.example/v1", "ftp://api.example", "https://"])
 def test_a_base_url_that_is_no_address_is_refused_at_once(url: str) -> None:
     with pytest.raises(ConfigurationError, match="is not an address"):
-        OpenAIResponsesModel("gpt-5", base_url=url)
+        OpenAIModel("gpt-5", base_url=url)

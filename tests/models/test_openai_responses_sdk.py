@@ -13,7 +13,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 
 from interlock.chunks import Chunk, Finish
 from interlock.errors import APICallError, ConfigurationError
-from interlock.models import ModelRequest, OpenAIResponsesModel
+from interlock.models import ModelRequest, OpenAIModel
 from interlock.testing import drain, text_of
 from tests.models.mock_provider import MockProvider
 from tests.models.openai_sdk import openai_client
@@ -134,7 +134,7 @@ async def test_the_sdk_too_takes_an_error_event_for_an_error(name: str) -> None:
 async def test_a_client_of_the_sdk_sends_the_request_and_we_read_the_reply() -> None:
     provider = MockProvider(event_reply([fixture("reasoning_tool")]))
     client = openai_client(provider, organization="org-1")
-    model = OpenAIResponsesModel("gpt-5", client=client)
+    model = OpenAIModel("gpt-5", client=client)
     chunks = await drain(model.stream(ModelRequest(prompt=HI.prompt, headers={"x-a": "1"})))
     assert calls_of(chunks) == calls_of(await read(fixture("reasoning_tool")))
     (request,) = provider.requests
@@ -148,7 +148,7 @@ async def test_a_client_of_the_sdk_retries_as_it_is_set_up() -> None:
     refused = httpx2.Response(503, headers={"retry-after-ms": "1"}, json={"error": {"message": "busy"}})
     provider = MockProvider(refused, event_reply([fixture("text")]))
     client = openai_client(provider, max_retries=1)
-    chunks = await drain(OpenAIResponsesModel("gpt-5", client=client).stream(HI))
+    chunks = await drain(OpenAIModel("gpt-5", client=client).stream(HI))
     assert isinstance(chunks[-1], Finish)
     assert len(provider.requests) == 2
 
@@ -161,7 +161,7 @@ async def test_an_azure_client_of_the_sdk_finds_its_resource() -> None:
         api_version="2025-04-01-preview",
         http_client=provider.http,
     )
-    await drain(OpenAIResponsesModel("my-gpt", client=client, provider="azure").stream(HI))
+    await drain(OpenAIModel("my-gpt", client=client, provider="azure").stream(HI))
     assert (
         str(provider.requests[0].url) == "https://acme.openai.azure.com/openai/responses?api-version=2025-04-01-preview"
     )
@@ -171,7 +171,7 @@ async def test_an_azure_client_of_the_sdk_finds_its_resource() -> None:
 async def failure(*replies: httpx2.Response | Exception) -> APICallError:
     client = openai_client(MockProvider(*replies))
     with pytest.raises(APICallError) as caught:
-        await drain(OpenAIResponsesModel("gpt-5", client=client).stream(HI))
+        await drain(OpenAIModel("gpt-5", client=client).stream(HI))
     return caught.value
 
 
@@ -206,7 +206,7 @@ async def test_leaving_early_closes_the_reply_of_the_sdk() -> None:
     """R12.28"""
     reply = event_reply([fixture("text")])
     client = openai_client(MockProvider(reply))
-    stream = OpenAIResponsesModel("gpt-5", client=client).stream(HI)
+    stream = OpenAIModel("gpt-5", client=client).stream(HI)
     first: Chunk = await anext(stream)
     assert first.type == "stream-start"
     await stream.aclose()
@@ -222,21 +222,21 @@ class BrokenClient:
 
 async def test_an_error_that_is_none_of_the_providers_is_left_as_it_is() -> None:
     with pytest.raises(RuntimeError, match="a mistake in the client"):
-        await drain(OpenAIResponsesModel("gpt-5", client=BrokenClient()).stream(HI))
+        await drain(OpenAIModel("gpt-5", client=BrokenClient()).stream(HI))
 
 
 def test_neither_repr_nor_attributes_show_the_key_of_the_client() -> None:
     client = openai_client(MockProvider())
-    model = OpenAIResponsesModel("gpt-5", client=client)
-    assert repr(model) == "OpenAIResponsesModel('gpt-5', provider='openai', url='https://api.openai.com/v1/responses')"
+    model = OpenAIModel("gpt-5", client=client)
+    assert repr(model) == "OpenAIModel('gpt-5', provider='openai', url='https://api.openai.com/v1/responses')"
 
 
 def test_a_client_of_the_sdk_and_a_key_conflict() -> None:
     client = openai_client(MockProvider())
     with pytest.raises(ConfigurationError, match="the SDK's client has a key and an address of its own"):
-        OpenAIResponsesModel("gpt-5", client=client, api_key="k")
+        OpenAIModel("gpt-5", client=client, api_key="k")
 
 
 def test_a_client_that_blocks_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"client is of type OpenAI: give .* such as AsyncOpenAI"):
-        OpenAIResponsesModel("gpt-5", client=OpenAI(api_key="k"))
+        OpenAIModel("gpt-5", client=OpenAI(api_key="k"))

@@ -12,7 +12,7 @@ from interlock.models import (
     ModelReply,
     ModelRequest,
     OpenAIChatModel,
-    OpenAIResponsesModel,
+    OpenAIModel,
     resolve_model,
     to_language_model,
 )
@@ -35,8 +35,8 @@ def test_a_model_string_names_provider_and_model(monkeypatch: pytest.MonkeyPatch
     """R12.3"""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     model = resolve_model("openai/gpt-5")
-    assert isinstance(model, OpenAIResponsesModel)
-    assert repr(model) == "OpenAIResponsesModel('gpt-5', provider='openai', url='https://api.openai.com/v1/responses')"
+    assert isinstance(model, OpenAIModel)
+    assert repr(model) == "OpenAIModel('gpt-5', provider='openai', url='https://api.openai.com/v1/responses')"
 
 
 def test_openai_may_be_asked_through_chat_completions(monkeypatch: pytest.MonkeyPatch) -> None:

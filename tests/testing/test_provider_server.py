@@ -35,7 +35,7 @@ from interlock.models import (
     LanguageModel,
     ModelRequest,
     OpenAIChatModel,
-    OpenAIResponsesModel,
+    OpenAIModel,
     ToolSpec,
     resolve_model,
     stream_with_retries,
@@ -51,7 +51,7 @@ HI = ModelRequest(
 
 MODELS: dict[str, Callable[[ProviderServer], LanguageModel]] = {
     "chat": lambda server: OpenAIChatModel("gpt-5", base_url=f"{server.url}/v1"),
-    "responses": lambda server: OpenAIResponsesModel("gpt-5", base_url=f"{server.url}/v1"),
+    "responses": lambda server: OpenAIModel("gpt-5", base_url=f"{server.url}/v1"),
     "anthropic": lambda server: AnthropicModel("claude-sonnet-5", api_key="k", base_url=f"{server.url}/v1"),
     "google": lambda server: GoogleModel("gemini-3-flash", api_key="k", base_url=f"{server.url}/v1beta"),
 }
@@ -197,7 +197,7 @@ async def test_a_wrong_address_may_speak_html(model_on: ModelOn) -> None:
 async def test_a_slow_first_token_runs_into_the_time_limit() -> None:
     never = asyncio.Event()
     async with ProviderServer([[wait_for(never), "late"]]) as server:
-        model = OpenAIResponsesModel("gpt-5", base_url=f"{server.url}/v1", read_timeout_s=0.05)
+        model = OpenAIModel("gpt-5", base_url=f"{server.url}/v1", read_timeout_s=0.05)
         assert (await failure(model)).code == "timeout"
         await server.until_idle()
 

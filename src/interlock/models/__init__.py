@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from interlock.models.anyllm import AnyLLMModel
     from interlock.models.google.model import GoogleModel
     from interlock.models.openai.chat import OpenAIChatModel
-    from interlock.models.openai.responses import OpenAIResponsesModel
+    from interlock.models.openai.responses import OpenAIModel
 
 __all__ = [
     "AnthropicModel",
@@ -46,7 +46,7 @@ __all__ = [
     "ModelRequest",
     "ModelSettings",
     "OpenAIChatModel",
-    "OpenAIResponsesModel",
+    "OpenAIModel",
     "Prompt",
     "ToolChoice",
     "ToolSpec",
@@ -68,7 +68,7 @@ _ADAPTERS = {
     "AnyLLMModel": ("anyllm", "anyllm"),
     "GoogleModel": ("google.model", "google"),
     "OpenAIChatModel": ("openai.chat", "openai"),
-    "OpenAIResponsesModel": ("openai.responses", "openai"),
+    "OpenAIModel": ("openai.responses", "openai"),
 }
 """Class → its module, and the extra that brings what it needs."""
 

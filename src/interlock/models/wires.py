@@ -60,19 +60,15 @@ def _azure_chat(to: Connection) -> LanguageModel:
 
 
 def _responses(to: Connection) -> LanguageModel:
-    from interlock.models import OpenAIResponsesModel
+    from interlock.models import OpenAIModel
 
-    return OpenAIResponsesModel(
-        to.model_id, api_key=to.key, base_url=to.address, provider=to.provider, headers=to.headers
-    )
+    return OpenAIModel(to.model_id, api_key=to.key, base_url=to.address, provider=to.provider, headers=to.headers)
 
 
 def _azure(to: Connection) -> LanguageModel:
-    from interlock.models import OpenAIResponsesModel
+    from interlock.models import OpenAIModel
 
-    return OpenAIResponsesModel(
-        to.model_id, api_key=to.key, azure=_azure_resource(to), provider=to.provider, headers=to.headers
-    )
+    return OpenAIModel(to.model_id, api_key=to.key, azure=_azure_resource(to), provider=to.provider, headers=to.headers)
 
 
 def _azure_resource(to: Connection) -> Azure:

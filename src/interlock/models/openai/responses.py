@@ -18,8 +18,8 @@ from interlock.models.openai.responses_request import to_openai_responses
 from interlock.models.sdk_client import SdkClient
 
 
-class OpenAIResponsesModel:
-    """A model behind a Responses endpoint.
+class OpenAIModel:
+    """A model behind a Responses endpoint, as ``"openai/…"`` names it.
 
     The server's own tools are asked for with ``provider_options``: ``{"openai": {"tools": [{"type": "web_search"}]}}``;
     their calls and results come as those of tools that the provider executes. ``store``, ``reasoningEffort`` and
@@ -90,4 +90,4 @@ class OpenAIResponsesModel:
         )
 
     def __repr__(self) -> str:
-        return f"OpenAIResponsesModel({self.model_id!r}, provider={self.provider!r}, url={self._endpoint.url!r})"
+        return f"OpenAIModel({self.model_id!r}, provider={self.provider!r}, url={self._endpoint.url!r})"

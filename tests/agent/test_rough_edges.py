@@ -62,6 +62,8 @@ async def test_a_stream_that_was_closed_before_it_began_runs_nothing() -> None:
     stream = agent.stream("hi")
     await stream.aclose()
     assert [chunk async for chunk in stream] == []
+    with pytest.raises(RuntimeError, match="the run has not begun"):
+        await stream.text
     assert (stream.status, model.calls, asked) == ("canceled", 0, [])
     with pytest.raises(RuntimeError, match="the run has not begun"):
         _ = stream.run_id

@@ -114,6 +114,8 @@ class AgentStream(Generic[ObjectT]):
         while self._run is None:
             if self._failure is not None:
                 raise self._failure
+            if self._is_done:
+                raise RuntimeError("the run has not begun, and the stream is closed: there is nothing to wait for")
             if self._is_preparing:
                 await self._wait()
                 continue

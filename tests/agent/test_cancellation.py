@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -307,6 +308,24 @@ async def test_a_signal_interrupts_a_hook_that_looks_at_the_input(drive: Drive) 
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
+
+
+async def test_an_input_hook_that_catches_the_cancellation_leaves_the_callers_task_as_it_was() -> None:
+    """R12.28"""
+    signal, model = AbortSignal(), ScriptedModel(["never"])
+
+    async def catch(args: Any) -> None:
+        asyncio.get_running_loop().call_soon(signal.abort)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    agent = agent_of(model, input_processors=[made_sync(process_input=catch)])
+    stream = await agent.stream("hi", abort_signal=signal)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    assert types_of([chunk async for chunk in stream])[-1] == "abort"
+    assert model.calls == 0
 
 
 async def test_cancelling_the_task_while_the_input_is_looked_at_is_not_swallowed() -> None:

@@ -406,9 +406,14 @@ async def _process_input(run: Run) -> None:
         except asyncio.CancelledError:
             if not scope.take_back_cancellation():
                 raise
-            await _stopped_waiting(run)
-        if scope.interruption == TOTAL_TIMEOUT:
-            raise TimeoutError(f"the run took longer than {run.model_settings['timeout']['total_ms']} ms")
+            if scope.is_aborted:
+                run.state.message_list.clear.input.db()  # no guard has passed it
+        if scope.interruption is not None:
+            # Settled before the caller goes on in this task, also if a hook caught our cancellation.
+            interruption = await scope.settle_interruption()
+            await scope.check()
+            if interruption == TOTAL_TIMEOUT:
+                raise TimeoutError(f"the run took longer than {run.model_settings['timeout']['total_ms']} ms")
     except TripWire as tripwire:
         if tripwire.retry:
             _log.warning("processor %r asked for a retry, but process_input cannot be retried", tripwire.processor_id)
@@ -425,15 +430,6 @@ async def _process_input(run: Run) -> None:
         raise
     finally:
         scope.driver = None
-
-
-async def _stopped_waiting(run: Run) -> None:
-    """The hooks were interrupted: raise what a background task found, or see that nothing unjudged is kept."""
-    if run.scope.trip is not None or run.scope.failure is not None:
-        run.scope.interruption = None
-        await run.scope.check()
-    if run.scope.is_aborted:
-        run.state.message_list.clear.input.db()
 
 
 def _always() -> bool:

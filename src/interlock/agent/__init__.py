@@ -1,8 +1,9 @@
 """The agent: configuration, the loop, and what a run gives back."""
 
 from interlock.agent.agent import Agent
+from interlock.agent.ending import FinishInfo
 from interlock.agent.file_run_store import FileRunStore
-from interlock.agent.loop import FinishInfo, IterationContext
+from interlock.agent.loop import IterationContext
 from interlock.agent.options import CallOptions, TracingOptions
 from interlock.agent.ports import Memory, MemoryCall
 from interlock.agent.prepare import DynamicArguments

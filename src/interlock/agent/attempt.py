@@ -9,8 +9,10 @@ from typing import Any
 
 import msgspec
 
+from interlock.agent.call import PreparedCall
 from interlock.agent.reply import Reply
-from interlock.agent.request import PreparedCall, prepare_call
+from interlock.agent.reply_source import open_source
+from interlock.agent.request import prepare_call
 from interlock.agent.run import Interrupted, Run
 from interlock.agent.said import forget_quotes, quotable
 from interlock.agent.step_parts import follow_parts, recorded
@@ -55,19 +57,19 @@ class Attempt(msgspec.Struct, eq=False):
 
     async def prepare(self) -> Reply:
         """Run the request side: the input-step hooks, the prompt, the request hooks."""
-        run = self.run
-        if run.scope.is_aborted:
+        run, state, scope = self.run, self.run.state, self.run.scope
+        if scope.is_aborted:
             raise Interrupted
-        state, early = run.state, EarlyEmissions()
-        run.scope.record = early.record
+        early: list[tuple[Chunk, str | None]] = []
+        scope.record = lambda chunk, message_id: early.append((chunk, message_id))
         run.attempts += 1
         if run.attempts > 1 or run.is_resumed:
             state.message_list.replace_all_system_messages(state.system_baseline)
         call = await prepare_call(run)
-        if run.scope.is_aborted:
+        if scope.is_aborted:
             raise Interrupted
         reply = self._begin(call)
-        for chunk, message_id in early.chunks:
+        for chunk, message_id in early:
             reply.record_emission(chunk, message_id)
         await reply.start()
         return reply
@@ -76,9 +78,14 @@ class Attempt(msgspec.Struct, eq=False):
         # What input hooks changed stays, whatever becomes of the attempt; what comes now may be taken back (R7.9).
         self.run.state.message_list.response_snapshot()
         self._has_snapshot = True
-        self.reply = reply = Reply(self.run, call)
+        self.reply = reply = Reply(self.run, call, open_source(call, self.run.scope))
         self.run.scope.record = reply.record_emission
         return reply
+
+    async def close(self) -> None:
+        """Close the provider's stream, if it is open."""
+        if self.reply is not None:
+            await self.reply.close()
 
     async def judge(self, reply: Reply) -> None:
         """Run the response and output-step hooks, and prepare the tool calls that are left (R1.10, R1.11, R2.30)."""
@@ -144,7 +151,8 @@ class Attempt(msgspec.Struct, eq=False):
         """Go on with a suspended step: its reply stands, one of its calls has been decided about (R12.37)."""
         run, result = self.run, suspended.step
         run.model_index = min(suspended.model_index, len(run.models) - 1)
-        self.reply = reply = Reply(run, self._bare_call())
+        call = self._bare_call()
+        self.reply = reply = Reply(run, call, open_source(call, run.scope))
         reply.restore(suspended)
         self.result = result
         self._has_snapshot = True
@@ -243,16 +251,6 @@ class Attempt(msgspec.Struct, eq=False):
             parts = [part for part in parts if not isinstance(part, TextPart)]
         reply.append([*parts, *extra])
         return text
-
-
-class EarlyEmissions(msgspec.Struct, eq=False):
-    """Chunks that hooks write before there is a response to put them into."""
-
-    chunks: list[tuple[Chunk, str | None]] = []
-
-    def record(self, chunk: Chunk, message_id: str | None) -> None:
-        """Keep the chunk until the response begins."""
-        self.chunks.append((chunk, message_id))
 
 
 def _response_stage(reply: Reply, current: StepResult | None) -> ResponseStage:

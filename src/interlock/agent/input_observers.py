@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from interlock.agent.call import PreparedCall
 from interlock.agent.calls import CallReader
-from interlock.agent.request import PreparedCall
 from interlock.agent.run import Run
 from interlock.chunks import Chunk, ToolCall, ToolInputDelta, ToolInputStart
 from interlock.tools import InputDeltaEvent, InputStartEvent, notify

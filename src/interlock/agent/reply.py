@@ -1,20 +1,18 @@
-"""Reads one reply of a model: screens every chunk, keeps the books, and puts what is left into the response (R1.9)."""
+"""One reply of a model: screens its chunks, keeps the books, and puts what is left into the response (R1.9)."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from types import AsyncGeneratorType
 from typing import Any
 
 import msgspec
 
 from interlock._json import copy_json
+from interlock.agent.call import PreparedCall, SentRequest
 from interlock.agent.calls import CallReader
 from interlock.agent.input_observers import observe_input
-from interlock.agent.request import PreparedCall, SentRequest
+from interlock.agent.reply_source import ReplySource
 from interlock.agent.response import ResponseAssembler, data_part
 from interlock.agent.run import Interrupted, ModelFailure, Run
 from interlock.agent.said import Said, without_quotes
@@ -56,7 +54,7 @@ from interlock.chunks import (
 )
 from interlock.errors import APICallError, ModelError, TripWire
 from interlock.messages.parts import Part
-from interlock.models.retry import close_stream, name_of, stream_with_retries
+from interlock.models.retry import name_of
 from interlock.processors import StepResult
 from interlock.processors.results import CachedStepChunk
 from interlock.processors.stream import as_list
@@ -83,10 +81,11 @@ CONTENT_TYPES = frozenset(
 
 _TOOL_INPUT = frozenset({ToolCall, ToolInputStart, ToolInputDelta, ToolInputEnd})
 
-_SPANS = frozenset({TextStart, TextDelta, TextEnd, ReasoningStart, ReasoningDelta, ReasoningEnd})
-"""Chunks that need no books of their own."""
+SPANS = frozenset({TextStart, TextDelta, TextEnd, ReasoningStart, ReasoningDelta, ReasoningEnd})
+"""Chunk types of text and reasoning; of no other kind are there so many, so the loop takes them itself."""
 
-_DELTAS = frozenset({TextDelta, ReasoningDelta})
+DELTAS = frozenset({TextDelta, ReasoningDelta})
+"""Those of them that say something."""
 
 
 class Reply(msgspec.Struct, eq=False):
@@ -94,6 +93,8 @@ class Reply(msgspec.Struct, eq=False):
 
     _run: Run
     call: PreparedCall
+    source: ReplySource
+    """Where its chunks come from."""
     assembler: ResponseAssembler = msgspec.field(default_factory=ResponseAssembler)
     usage: Usage | None = None
     finish_reason: str = "unknown"
@@ -117,7 +118,7 @@ class Reply(msgspec.Struct, eq=False):
     _waiting_outcomes: list[ToolResult | ToolErrorChunk] = []
     """What such calls came to; it is of no use unless the call is released in the end."""
     _finish: Finish | None = None
-    _kept: list[Chunk] | None = None
+    kept: list[Chunk] | None = None
     """The chunks that survived, for ``process_llm_response``."""
     _heard: Said | None = None
     """What the provider said, if stream hooks may change it."""
@@ -125,31 +126,31 @@ class Reply(msgspec.Struct, eq=False):
     """What they left of it."""
     _metadata: dict[str, Any] = {}
     """What the provider says about its reply."""
+    is_plain: bool = False
+    """Whether nobody screens or watches its chunks."""
     _is_flushed: bool = False
     _is_assembled: bool = False
-    _source: AsyncIterator[Chunk] | None = None
-    _reader: AsyncGenerator[Chunk, None] | None = None
-    _reading: asyncio.Task[Chunk] | None = None
-    """The read that goes on while background tasks emit."""
 
     def __post_init__(self) -> None:
+        run, asked = self._run, self.call.asked
         self.from_cache = self.call.response is not None
-        self._is_flushed = self._run.chain is None
-        if self._run.chain is not None:
+        self._is_flushed = run.chain is None
+        if run.chain is not None:
             self._heard, self._left = Said(), Said()
             self.assembler.is_edited = self._is_edited
-        if self._run.pipeline.by_hook["process_llm_response"]:
-            self._kept = []
-        asked = self.call.asked
+        if run.pipeline.by_hook["process_llm_response"]:
+            self.kept = []
+        self.is_plain = run.chain is None and self.kept is None and "on_chunk" not in run.callbacks
         if asked is not None and asked.model is None:
             self._partial = PartialObject(asked)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open the stream, nothing is sent yet, and emit ``step-start`` (R5.3)."""
+        """Begin the attempt's stream with ``step-start`` (R5.3); nothing is sent to the model yet."""
         run, call = self._run, self.call
-        self._source = self._open()
+        if call.response is not None:
+            self.warnings = list(call.response.warnings or [])
         if run.deadlines is not None:
             run.deadlines.begin_step()
         if run.chain is not None:
@@ -170,193 +171,54 @@ class Reply(msgspec.Struct, eq=False):
         self._keep(started)
         run.scope.outbox += started
 
-    def chunks(self) -> AsyncGenerator[Chunk, None]:
-        """Read the reply to its end; yields what the client sees.
-
-        Raises:
-            TripWire: a stream hook aborted.
-            ProcessorError: a stream hook failed.
-            ModelFailure: the provider failed.
-            Interrupted: the run was cancelled, or a background task ended it.
-        """
-        self._reader = self._read_all()
-        return self._reader
-
     async def close(self) -> None:
         """Close the provider's stream, however far it was read."""
         if self._run.deadlines is not None:
             self._run.deadlines.end_step()
-        if self._reader is not None:
-            await self._reader.aclose()
-        if self._reading is not None:
-            # A stream cannot be closed while somebody reads it.
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
-            self._reading = None
-        if self._source is not None:
-            await close_stream(self._source)
+        await self.source.close()
 
-    def _open(self) -> AsyncIterator[Chunk]:
-        call = self.call
-        if call.response is not None:
-            self.warnings = list(call.response.warnings or [])
-            return _replay(call.replayed)
-        request = call.request
-        assert request is not None
-        retries = call.entry.max_retries
-        if retries is None:
-            retries = self._run.max_retries
-        if retries is None:
-            retries = request.settings.get("max_retries", 0)
-        try:
-            return stream_with_retries(call.model, request, max_retries=retries)
-        except Exception as error:
-            # A model that refuses before its first chunk is asked for fails like one that refuses then (R7.14).
-            return _refused(error)
+    @property
+    def is_typed(self) -> bool:
+        """Whether the text is to become an object."""
+        return self._partial is not None
 
-    async def _read_all(self) -> AsyncGenerator[Chunk, None]:
-        """The hot loop: every chunk of the provider's stream."""
-        run, scope, chain, assembler = self._run, self._run.scope, self._run.chain, self.assembler
-        run_id, kept, on_chunk = run.state.run_id, self._kept, run.callbacks.get("on_chunk")
-        is_watched = kept is not None or on_chunk is not None
-        assert self._source is not None
-        read = self._source.__anext__
-        is_object = self._partial is not None
-        span_id: str | None = None
-        append: Callable[[str], None] = _no_span
-        while True:
-            try:
-                if scope.attention:
-                    for emitted in scope.take():
-                        yield emitted
-                    span_id = None
-                    read_or_none = await self._read_attended(read)
-                    if read_or_none is None:
-                        continue
-                    chunk = read_or_none
-                else:
-                    chunk = await read()
-            except StopAsyncIteration:
-                self._reader = None
-                if self._source.__class__ is AsyncGeneratorType:
-                    # What has come to its end need not be closed.
-                    self._source = None
-                return
-            except (Interrupted, TripWire):
-                raise
-            except Exception as error:
-                if scope.failure is error:
-                    raise
-                raise ModelFailure(error) from error
-            if scope.is_aborted:
-                raise Interrupted
-            kind = chunk.__class__
-            if kind is TextDelta or kind in _SPANS:
-                if is_object:
-                    for other in await self._accept_json(chunk):
-                        yield other
-                    continue
-            else:
-                span_id = None
-                if kind is Finish:
-                    self._take_finish(chunk)  # type: ignore[arg-type]  # checked by its class
-                elif kind is ToolCall and chain is None and on_chunk is None:
-                    for call in self._read_call(chunk):
-                        call.run_id = run_id
-                        self._record(call)
-                        yield call
-                else:
-                    for other in await self._accept(chunk):
-                        yield other
-                continue
-            if not chunk.run_id:
-                chunk.run_id = run_id
-            if chain is not None:
-                said = chunk.payload.text if kind in _DELTAS else None  # type: ignore[attr-defined]  # checked by its class
-                out = await chain.process(chunk)
-                if said is not None and (out is not chunk or chunk.payload.text is not said):  # type: ignore[attr-defined]
-                    self._note_change(chunk, said, is_edited=out is chunk)
-                if scope.outbox:
-                    span_id = None
-                    for emitted in scope.take():
-                        yield emitted
-                if out is not chunk:
-                    span_id = None
-                    for other in as_list(out):
-                        self._record(other)
-                        await self._tell_chunk(other)
-                        yield other
-                    continue
-            if kind is TextDelta:
-                payload = chunk.payload  # type: ignore[attr-defined]  # checked by its class
-                if payload.id == span_id and payload.provider_metadata is None:
-                    append(payload.text)
-                else:
-                    assembler.text_delta(chunk)  # type: ignore[arg-type]  # checked by its class
-                    span_id = payload.id
-                    append = assembler.open_text(payload.id)
-            else:
-                span_id = None
-                assembler.record(chunk)
-            if is_watched:
-                if kept is not None:
-                    kept.append(chunk)
-                await self._tell_chunk(chunk)
-            yield chunk
+    def failure(self, error: Exception) -> Exception:
+        """What an exception of the stream means: the provider failed, unless the run itself ended the read."""
+        if isinstance(error, (Interrupted, TripWire)) or self._run.scope.failure is error:
+            return error
+        failure = ModelFailure(error)
+        failure.__cause__ = error
+        return failure
 
-    async def _read_attended(self, read: Callable[[], Awaitable[Chunk]]) -> Chunk | None:
-        """Read the next chunk while background tasks may emit or end the run; ``None`` if something else happened."""
-        scope = self._run.scope
-        await scope.check()
-        if scope.interruption is not None or scope.is_aborted:
-            raise Interrupted
-        if not scope.tasks and self._reading is None:
-            scope.attention = False
-            return await read()
-        if self._reading is None:
-            self._reading = asyncio.get_running_loop().create_task(_next(read))
-        scope.wake = asyncio.Event()
-        waking = asyncio.get_running_loop().create_task(scope.wake.wait())
-        try:
-            await asyncio.wait((self._reading, waking), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            scope.wake = None
-            waking.cancel()
-        await scope.check()
-        if scope.interruption is not None or scope.is_aborted:
-            raise Interrupted
-        if not self._reading.done():
-            return None
-        reading, self._reading = self._reading, None
-        return reading.result()
+    async def accept(self, chunk: Chunk) -> None:
+        """Take one chunk: screen it, record what is left, and put what the client sees into the outbox.
 
-    async def _accept(self, chunk: Chunk) -> list[Chunk]:
-        """Take one chunk that is no text delta: screen it, record what is left, and return what the client sees."""
-        if not isinstance(chunk, Chunk):
-            raise ModelFailure(ModelError(f"{self._model} must yield chunks of interlock.chunks, not {chunk!r}"))
+        Raises:
+            TripWire: a stream hook aborted.
+            ProcessorError: a stream hook failed.
+            ModelFailure: the chunk tells of a failure, or is none.
+        """
         kind = chunk.__class__
-        if kind is ErrorChunk:
+        if kind is Finish:
+            self.take_finish(chunk)  # type: ignore[arg-type]  # checked by its class
+        elif kind in _TOOL_INPUT:
+            await self._accept_call(chunk)
+        elif kind in SPANS:
+            await self._hear_and_screen(chunk)
+        elif kind is ToolResult or kind is ToolErrorChunk:
+            await self._accept_outcome(chunk)  # type: ignore[arg-type]  # checked by its class
+        elif not isinstance(chunk, Chunk):
+            raise ModelFailure(ModelError(f"{self._model} must yield chunks of interlock.chunks, not {chunk!r}"))
+        elif kind is ErrorChunk:
             raise ModelFailure(_as_exception(chunk.payload.error))  # type: ignore[attr-defined]  # checked by its class
-        if chunk.type == "stream-start":
+        elif chunk.type == "stream-start":
             self._take_stream_start(chunk)
-            return []
-        if chunk.type in RUN_TYPES and not (self.from_cache and kind is StepStart):
+        elif chunk.type in RUN_TYPES and not (self.from_cache and kind is StepStart):
             _log.warning(
                 "%s yielded a %r chunk, which only the run itself sends; it is left out", self._model, chunk.type
             )
-            return []
-        if chunk.type == "raw" and not self._run.include_raw_chunks:
-            return []
-        if kind in _TOOL_INPUT:
-            return await self._accept_call(chunk)
-        if self._heard is not None:
-            self._heard.hear(chunk)
-        if isinstance(chunk, (ToolResult, ToolErrorChunk)):
-            if self._is_withheld(chunk):
-                self._waiting_outcomes.append(chunk)
-                return []
-            return await self._take_outcome(chunk)
-        return await self._screen(chunk)
+        elif chunk.type != "raw" or self._run.include_raw_chunks:
+            await self._hear_and_screen(chunk)
 
     @property
     def _model(self) -> str:
@@ -369,72 +231,87 @@ class Reply(msgspec.Struct, eq=False):
             call.payload.tool_call_id != call_id for call in self.assembler.calls
         )
 
-    async def _take_outcome(self, chunk: ToolResult | ToolErrorChunk) -> list[Chunk]:
+    async def _accept_outcome(self, chunk: ToolResult | ToolErrorChunk) -> None:
+        if self._heard is not None:
+            self._heard.hear(chunk)
+        if self._is_withheld(chunk):
+            self._waiting_outcomes.append(chunk)
+        else:
+            await self._take_outcome(chunk)
+
+    async def _take_outcome(self, chunk: ToolResult | ToolErrorChunk) -> None:
         # A call from the same stream must be in the list before its result is (R10.12).
         self.commit()
         ready = await handle_provider_outcome(self._run, self.step_result(), chunk)
         if ready is None:
-            return self._run.scope.take()
+            return
         if isinstance(ready, ToolResult):
             self.provider_results.append(ready)
-        return [*self._run.scope.take(), *await self._screen(ready)]
+        await self._screen(ready)
 
-    async def _accept_json(self, chunk: Chunk) -> list[Chunk]:
-        """Take a chunk of text that is to become an object."""
-        if self._heard is not None:
-            self._heard.hear(chunk)
-        return [ready for one in await self._screen(chunk) for ready in (one, *await self._object_after(one))]
-
-    async def _object_after(self, chunk: Chunk) -> list[Chunk]:
-        """The object as far as it can be read behind a piece of text that the hooks have passed (R12.32)."""
-        if self._partial is None or not isinstance(chunk, TextDelta):
-            return []
-        value = self._partial.add(chunk.payload.text)
-        return [] if value is None else await self._run.process(ObjectChunk(object=value))
-
-    async def _accept_call(self, chunk: Chunk) -> list[Chunk]:
-        out: list[Chunk] = []
-        for one in self._read_call(chunk):
-            if self._heard is not None:
-                self._heard.hear(one)
-            passed = await self._screen(one)
-            out += passed
-            if isinstance(one, ToolCall) and one.payload.provider_executed and one not in passed:
-                self._withheld_calls.add(one.payload.tool_call_id)
-            if one.__class__ is not ToolCall and self._calls is not None:
-                for left in passed:
-                    await observe_input(self._run, self.call, self._calls, left)
-        return out
-
-    def _read_call(self, chunk: Chunk) -> list[Chunk]:
+    async def _accept_call(self, chunk: Chunk) -> None:
         if self._calls is None:
             self._calls = CallReader(self._run.state.call_ids)
-        return self._calls.read(chunk)
+        for one in self._calls.read(chunk):
+            if self.is_plain and one.__class__ is ToolCall:
+                one.run_id = self._run.state.run_id
+                self.assembler.record(one)
+                self._run.scope.outbox.append(one)
+                continue
+            passed = await self._hear_and_screen(one)
+            if isinstance(one, ToolCall):
+                if one.payload.provider_executed and one not in passed:
+                    self._withheld_calls.add(one.payload.tool_call_id)
+            else:
+                for left in passed:
+                    await observe_input(self._run, self.call, self._calls, left)
+
+    async def _hear_and_screen(self, chunk: Chunk) -> list[Chunk]:
+        if self._heard is not None:
+            self._heard.hear(chunk)
+        return await self._screen(chunk)
 
     async def _screen(self, chunk: Chunk) -> list[Chunk]:
-        """Pass a chunk through the stream hooks and record what is left of it."""
+        """Pass a chunk through the stream hooks, record what is left of it and put that into the outbox."""
         passed = await self._run.process(chunk)
-        out = self._run.scope.take()
         for one in passed:
             self._record(one)
+        for one in passed:
             if isinstance(one, ResponseMetadata):
                 self._metadata |= one.payload.to_dict()
             else:
-                await self._tell_chunk(one)
-                out.append(one)
-        return out
+                await self._show(one)
+        return passed
 
-    async def _tell_chunk(self, chunk: Chunk) -> None:
-        if "on_chunk" in self._run.callbacks and chunk.type in CONTENT_TYPES:
-            await self._run.tell("on_chunk", chunk)
+    async def _show(self, chunk: Chunk) -> None:
+        """Put a chunk that was recorded into the outbox, and behind it what it adds to a typed answer (R12.32)."""
+        run = self._run
+        if "on_chunk" in run.callbacks and chunk.type in CONTENT_TYPES:
+            await run.tell("on_chunk", chunk)
+        run.scope.outbox.append(chunk)
+        if self._partial is not None and isinstance(chunk, TextDelta):
+            value = self._partial.add(chunk.payload.text)
+            if value is not None:
+                shown = await run.process(ObjectChunk(object=value))
+                run.scope.outbox += shown
 
-    def _note_change(self, chunk: Any, said: str, *, is_edited: bool) -> None:
-        """A hook changed a piece of text, in place or not; of those that pass as they were no account is kept."""
-        assert self._heard is not None
+    async def take_replacement(self, chunk: Chunk, said: str | None, out: Chunk | list[Chunk] | None) -> None:
+        """Take what stream hooks put in the place of a piece of a span, which said ``said``."""
+        if said is not None:
+            self._heard_text(chunk, said)
+        for one in as_list(out):
+            self._record(one)
+            await self._show(one)
+
+    def note_edit(self, chunk: Any, said: str) -> None:
+        """A hook edited a piece of text in place; of those that pass as they were no account is kept."""
         assert self._left is not None
+        self._heard_text(chunk, said)
+        self._left.hear(chunk)
+
+    def _heard_text(self, chunk: Any, said: str) -> None:
+        assert self._heard is not None
         self._heard.hear_text(chunk, said)
-        if is_edited:
-            self._left.hear(chunk)
 
     def _is_edited(self, span_id: str) -> bool:
         """Whether stream hooks changed this span of reasoning, as far as it has come."""
@@ -446,8 +323,8 @@ class Reply(msgspec.Struct, eq=False):
         self.assembler.record(chunk)
         if self._left is not None:
             self._left.hear(chunk)
-        if self._kept is not None:
-            self._kept.append(chunk)
+        if self.kept is not None:
+            self.kept.append(chunk)
 
     def record_emission(self, chunk: Chunk, message_id: str | None) -> None:
         """Put what a hook or a tool wrote where it belongs (R9.6, R9.7)."""
@@ -465,15 +342,16 @@ class Reply(msgspec.Struct, eq=False):
             self.assembler.record(chunk)
 
     def _keep(self, chunks: list[Chunk]) -> None:
-        if self._kept is not None:
-            self._kept += chunks
+        if self.kept is not None:
+            self.kept += chunks
 
     def _take_stream_start(self, chunk: Chunk) -> None:
         payload = getattr(chunk, "payload", None) or {}
         self.warnings = list(payload.get("warnings") or [])
         self.request = payload.get("request")
 
-    def _take_finish(self, finish: Finish) -> None:
+    def take_finish(self, finish: Finish) -> None:
+        """Take the model-level ``finish``; it is shown when the stream has ended (R5.9)."""
         if self.has_response:
             _log.warning("the model finished its reply twice; the second finish is ignored")
             return
@@ -495,19 +373,23 @@ class Reply(msgspec.Struct, eq=False):
         Raises:
             ModelFailure: the stream broke off, or its finish is a failure (R5.7).
         """
+        if self._run.deadlines is not None:
+            self._run.deadlines.end_step()
+        if not self.source.has_ended():
+            await self.source.close()
         finish = self._finish
         if finish is None:
             if not self.from_cache:
                 raise ModelFailure(APICallError("the model's stream broke off before its finish", is_retryable=True))
             finish = self._synthetic_finish()
-            self._take_finish(finish)
+            self.take_finish(finish)
         if self.finish_reason == ERROR or (self.finish_reason == OTHER and not self.assembler.has_content):
             raise ModelFailure(ModelError(f"the model finished with reason {self.finish_reason!r} and no answer"))
         if self._run.chain is not None:
             await self.flush("finish")
             for outcome in self._waiting_outcomes:
                 if not self._is_withheld(outcome):
-                    self._run.scope.outbox += await self._take_outcome(outcome)
+                    await self._take_outcome(outcome)
             assert self._heard is not None
             assert self._left is not None
             if not self._heard.is_same(self._left):
@@ -516,8 +398,8 @@ class Reply(msgspec.Struct, eq=False):
                 finish = self._finish = await self._show_finish(finish)
             # What follows, results of tools and the step's end, is not replayed (R11.4).
             self._run.chain.set_from_cache(False)
-        if self._kept is not None:
-            self._kept.append(finish)
+        if self.kept is not None:
+            self.kept.append(finish)
 
     async def _show_finish(self, finish: Finish) -> Finish:
         """Pass the model-level finish through the stream hooks; dropping it changes nothing (R2.27)."""
@@ -538,8 +420,7 @@ class Reply(msgspec.Struct, eq=False):
         self._is_flushed = True
         for chunk in await chain.flush(reason):
             self._record(chunk)
-            await self._tell_chunk(chunk)
-            self._run.scope.outbox += [chunk, *await self._object_after(chunk)]
+            await self._show(chunk)
 
     def _synthetic_finish(self) -> Finish:
         reason = TOOL_CALLS if self.assembler.calls else STOP
@@ -626,31 +507,13 @@ class Reply(msgspec.Struct, eq=False):
     def surviving_chunks(self) -> list[CachedStepChunk]:
         """The chunks that survived output processing, detached and in JSON form (R11.6)."""
         chunks = []
-        for chunk in self._kept or ():
+        for chunk in self.kept or ():
             data = chunk_to_dict(chunk)
             if chunk.__class__ is StepStart:
                 # A cache must not hand one run's prompt to another.
                 data["payload"].pop("request", None)
             chunks.append(CachedStepChunk(type=data["type"], payload=copy_json(data.get("payload"))))
         return chunks
-
-
-def _no_span(text: str) -> None:
-    """Stands in for an open span before there is one; never called."""
-
-
-async def _next(read: Callable[[], Awaitable[Chunk]]) -> Chunk:
-    return await read()
-
-
-async def _refused(error: Exception) -> AsyncIterator[Chunk]:
-    raise error
-    yield
-
-
-async def _replay(chunks: list[Chunk]) -> AsyncIterator[Chunk]:
-    for chunk in chunks:
-        yield chunk
 
 
 def _as_exception(error: Any) -> BaseException:

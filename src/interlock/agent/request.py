@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from interlock._json import Record, copy_json
-from interlock.agent.run import ModelFailure, Run
+from interlock.agent.call import PreparedCall, UsualCall
+from interlock.agent.run import Interrupted, ModelFailure, Run
 from interlock.agent.structured import (
     StructuredOutputOptions,
     asking_prompt,
@@ -15,50 +15,14 @@ from interlock.agent.structured import (
     response_format,
     structured_output,
 )
-from interlock.chunks import Chunk
 from interlock.errors import ProcessorReturnError
-from interlock.models import ModelFallback, ModelRequest, to_language_model
+from interlock.models import ModelRequest, to_language_model
 from interlock.models.assets import download_assets
 from interlock.models.base import LanguageModel
 from interlock.processors.hooks import INPUT_STEP, LLM_REQUEST
 from interlock.processors.pipeline import run_hook
-from interlock.processors.results import CachedStepResponse
 from interlock.processors.stages import RequestStage, StepStage
 from interlock.tools import Tool, as_tools
-
-
-class SentRequest(Record, kw_only=True):
-    """``request`` of a ``step-start``: the prompt that was sent, as a copy that is made when somebody looks (R11.1)."""
-
-    prompt: list[dict[str, Any]]
-    copied: list[dict[str, Any]] | None = None
-
-    @property
-    def body(self) -> list[dict[str, Any]]:
-        """The prompt; an edit of it reaches nobody else."""
-        if self.copied is None:
-            self.copied = copy_json(self.prompt)
-        return self.copied
-
-    def to_dict(self) -> dict[str, Any]:
-        """``{"body": prompt}``."""
-        return {"body": copy_json(self.body)}
-
-
-class PreparedCall(msgspec.Struct, eq=False):
-    """What one provider call needs, or the reply that replaces it."""
-
-    entry: ModelFallback
-    model: LanguageModel
-    asked: StructuredOutputOptions | None = None
-    """How the answer is to be typed."""
-    tools: dict[str, Tool] = {}
-    """The tools that may be executed in this step."""
-    prompt: list[dict[str, Any]] = []
-    request: ModelRequest | None = None
-    response: CachedStepResponse | None = None
-    replayed: list[Chunk] = []
-    """The chunks of ``response``."""
 
 
 async def prepare_call(run: Run) -> PreparedCall:
@@ -68,25 +32,44 @@ async def prepare_call(run: Run) -> PreparedCall:
         TripWire: a hook aborted.
         ProcessorError: a hook failed.
         ModelFailure: a file of the prompt could not be fetched (R4.16).
+        Interrupted: the run was cancelled.
     """
-    stage = _step_stage(run)
-    if run.input_step_hooks:
-        await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
-    asked = None if stage.structured_output is None else structured_output(stage.structured_output)
-    tools = stage.tools if stage.active_tools is None else _usable_tools(stage.tools, stage.active_tools)
-    call = PreparedCall(run.models[run.model_index], stage.model, asked, tools)
-    if run.scope.is_aborted:
-        return call
+    call, request = _usual_call(run) if not run.input_step_hooks else await _asked_call(run)
     message_list = run.state.message_list
-    call.prompt = message_list.prompt_for_model()
+    prompt = message_list.prompt_for_model()
     if message_list.has_sent_files:
-        call.prompt = await _with_files(call.prompt, stage.model)
+        prompt = await _with_files(prompt, call.model)
+    asked = call.asked
     if asked is not None and asked.model is None:
-        call.prompt = asking_prompt(call.prompt, asked, stage.model)
+        prompt = asking_prompt(prompt, asked, call.model)
+    call.prompt = prompt
     if run.pipeline.by_hook["process_llm_request"]:
         await _ask_request_hooks(run, call)
-    call.request = _request(run, stage, call)
+    request.prompt = call.prompt
+    request.abort_signal = run.scope._signal
     return call
+
+
+def _usual_call(run: Run) -> tuple[PreparedCall, ModelRequest]:
+    """The call as every step makes it in which no hook has a say, all but for the prompt: worked out once."""
+    usual = run.usual_call
+    if usual is None or usual.model_index != run.model_index or usual.override is not run.model_override:
+        call = _settled(run, _step_stage(run))
+        usual = run.usual_call = UsualCall(run.model_index, run.model_override, call)
+    assert usual.call.request is not None
+    request = msgspec.structs.replace(usual.call.request)
+    return msgspec.structs.replace(usual.call, request=request), request
+
+
+async def _asked_call(run: Run) -> tuple[PreparedCall, ModelRequest]:
+    """The call as the input-step hooks want it, all but for the prompt."""
+    stage = _step_stage(run)
+    await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
+    if run.scope.is_aborted:
+        raise Interrupted
+    call = _settled(run, stage)
+    assert call.request is not None
+    return call, call.request
 
 
 def _step_stage(run: Run) -> StepStage:
@@ -130,34 +113,50 @@ async def _ask_request_hooks(run: Run, call: PreparedCall) -> None:
     call.prompt, call.response, call.replayed = stage.prompt, stage.response, stage.replayed
 
 
-def _request(run: Run, stage: StepStage, call: PreparedCall) -> ModelRequest:
+def _settled(run: Run, stage: StepStage) -> PreparedCall:
+    """The call that the step's settings come to."""
+    entry, settings = run.models[run.model_index], stage.model_settings
+    asked = None if stage.structured_output is None else structured_output(stage.structured_output)
+    tools = stage.tools if stage.active_tools is None else _usable_tools(stage.tools, stage.active_tools)
     choice = stage.tool_choice
-    if isinstance(choice, dict) and choice.get("toolName") not in call.tools:
-        known = ", ".join(sorted(call.tools)) or "none"
-        wrong = f"tool_choice names the tool {choice.get('toolName')!r}; this step has: {known}"
-        if stage.choice_of is None:
-            raise ValueError(wrong)
-        raise ProcessorReturnError(
-            f"processor {stage.choice_of!r} returned something that cannot be used: {wrong}",
-            code="PROCESSOR_RETURNED_INVALID_RESULT",
-            processor_id=stage.choice_of,
-            hook=INPUT_STEP.name,
-        )
-    is_refusing = choice == "none"
-    offered = {} if is_refusing else call.tools
-    if is_refusing:
-        call.tools = {}
-    settings = stage.model_settings
-    return ModelRequest(
-        prompt=call.prompt,
-        tools=run.specs_of(offered),
-        tool_choice=choice if offered or is_refusing else None,
+    _check_choice(stage, tools)
+    if choice == "none":
+        tools = {}
+    retries = entry.max_retries if entry.max_retries is not None else run.max_retries
+    request = ModelRequest(
+        prompt=[],
+        tools=run.specs_of(tools),
+        tool_choice=choice if tools or choice == "none" else None,
         settings=settings,  # type: ignore[arg-type]  # unknown settings reach the adapter, which warns about them
         provider_options=stage.provider_options,
-        response_format=None if call.asked is None else _format(call.asked, call.model),
-        headers=_headers(settings.get("headers"), call.entry.headers) if settings or call.entry.headers else None,
+        response_format=None if asked is None else _format(asked, stage.model),
+        headers=_headers(settings.get("headers"), entry.headers) if settings or entry.headers else None,
         include_raw_chunks=run.include_raw_chunks,
-        abort_signal=run.scope._signal,
+    )
+    return PreparedCall(
+        entry,
+        stage.model,
+        asked,
+        tools,
+        max_retries=settings.get("max_retries", 0) if retries is None else retries,
+        request=request,
+    )
+
+
+def _check_choice(stage: StepStage, tools: dict[str, Tool]) -> None:
+    """Refuse a ``tool_choice`` of a tool that the step has not (R2.18)."""
+    choice = stage.tool_choice
+    if not isinstance(choice, dict) or choice.get("toolName") in tools:
+        return
+    known = ", ".join(sorted(tools)) or "none"
+    wrong = f"tool_choice names the tool {choice.get('toolName')!r}; this step has: {known}"
+    if stage.choice_of is None:
+        raise ValueError(wrong)
+    raise ProcessorReturnError(
+        f"processor {stage.choice_of!r} returned something that cannot be used: {wrong}",
+        code="PROCESSOR_RETURNED_INVALID_RESULT",
+        processor_id=stage.choice_of,
+        hook=INPUT_STEP.name,
     )
 
 

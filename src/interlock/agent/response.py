@@ -55,6 +55,10 @@ class ResponseAssembler(msgspec.Struct, eq=False):
     files: list[File] = []
     is_edited: Callable[[str], bool] | None = None
     """Whether a span of reasoning, by its id, says something else than the model did: its signature is no good then."""
+    open_id: str | None = None
+    """Id of the text span that was written to last, as long as it is open."""
+    append: Callable[[str], object] = len
+    """Appends to that span: the loop does so itself, which is most of what a stream of text costs here."""
     _finished_texts: list[str] = []
     """Texts of closed spans, also of those that are in the message list already."""
     _texts: dict[str, Span] = {}
@@ -97,19 +101,15 @@ class ResponseAssembler(msgspec.Struct, eq=False):
         span = self._texts[payload.id] = Span()
         span.metadata = payload.provider_metadata
 
-    def text_delta(self, chunk: TextDelta) -> None:
-        """Take a piece of text; the hot loop calls it without ``record``."""
+    def _text_delta(self, chunk: TextDelta) -> None:
         payload = chunk.payload
         span = self._texts.get(payload.id)
         if span is None:
             span = self._texts[payload.id] = Span()
-        span.pieces.append(payload.text)
+        self.open_id, self.append = payload.id, span.pieces.append
+        self.append(payload.text)
         if payload.provider_metadata is not None:
             span.metadata = payload.provider_metadata
-
-    def open_text(self, span_id: str) -> Callable[[str], None]:
-        """How to append to a text span that is open: the hot loop keeps this while the span goes on."""
-        return self._texts[span_id].pieces.append
 
     def _text_end(self, chunk: TextEnd) -> None:
         payload = chunk.payload
@@ -120,6 +120,7 @@ class ResponseAssembler(msgspec.Struct, eq=False):
 
     def _close_text(self, key: str) -> None:
         span = self._texts.pop(key)
+        self.open_id = None
         text = "".join(span.pieces)
         self._finished_texts.append(text)
         if text or span.metadata is not None:
@@ -247,7 +248,7 @@ def data_part(chunk: DataChunk) -> DataPart:
 
 _TAKERS: dict[type[Chunk], Callable[[ResponseAssembler, Any], None]] = {
     TextStart: ResponseAssembler._text_start,
-    TextDelta: ResponseAssembler.text_delta,
+    TextDelta: ResponseAssembler._text_delta,
     TextEnd: ResponseAssembler._text_end,
     ReasoningStart: ResponseAssembler._reasoning_start,
     ReasoningDelta: ResponseAssembler._reasoning_delta,

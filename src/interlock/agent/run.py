@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.agent.call import UsualCall
 from interlock.agent.deadlines import Deadlines
 from interlock.agent.state import RunState
 from interlock.agent.suspension import Resumption
@@ -72,6 +73,8 @@ class Run(msgspec.Struct, eq=False):
     """Whether somebody may see the chunks that tell of the run's own doings; what nobody sees is not made."""
     attempts: int = 0
     """Attempts begun in this process."""
+    usual_call: UsualCall | None = None
+    """What the calls of all steps have in common."""
     deadlines: Deadlines | None = None
     is_resumed: bool = False
     """Whether the run began earlier, and was stored meanwhile."""

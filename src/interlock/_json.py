@@ -65,9 +65,14 @@ def without_lone_surrogates(text: str) -> str:
     return _ESCAPES.sub(lambda found: r"\ufffd" if found["lone"] else found[0], text)
 
 
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+
+
 def copy_json(value: Any) -> Any:
     """A deep copy of JSON-like data; other objects in it are shared."""
     if isinstance(value, dict):
+        if _LEAVES.issuperset(map(type, value.values())):
+            return dict(value)  # most are flat
         return {key: copy_json(item) for key, item in value.items()}
     if isinstance(value, list):
         return [copy_json(item) for item in value]

@@ -14,7 +14,7 @@ from interlock.agent.prepare import is_dynamic, prepare_run, static_models
 from interlock.agent.result import AgentResult
 from interlock.agent.resume import resume_run
 from interlock.agent.run_store import InMemoryRunStore, RunStore
-from interlock.agent.stream import AgentStream
+from interlock.agent.stream import AgentStream, run_to_end
 from interlock.agent.suspension import Resumption
 from interlock.errors import ConfigurationError
 from interlock.processors import Observer, Pipeline
@@ -194,7 +194,7 @@ class Agent:
             ProcessorError: a hook failed (R17.2).
             Exception: what the model raised, when nothing recovered it (R12.19).
         """
-        return await self.stream(messages, **options).to_result()
+        return await run_to_end(await prepare_run(self, messages, read_options(options)))
 
     def approve_tool_call(
         self, run_id: str, tool_call_id: str | None = None, *, args: Any = None, **options: Unpack[ResumeOptions]
@@ -268,13 +268,14 @@ class Agent:
 
     async def continue_generate(self, run_id: str, **options: Unpack[ResumeOptions]) -> AgentResult:
         """``continue_stream``, to the end of the run."""
-        return await self.continue_stream(run_id, **options).to_result()
+        return await self._resume_to_end(run_id, None, options)
 
     async def approve_tool_call_generate(
         self, run_id: str, tool_call_id: str | None = None, *, args: Any = None, **options: Unpack[ResumeOptions]
     ) -> AgentResult:
         """``approve_tool_call``, to the end of the run."""
-        return await self.approve_tool_call(run_id, tool_call_id, args=args, **options).to_result()
+        resumption = Resumption(tool_call_id=tool_call_id, is_approved=True, args=args)
+        return await self._resume_to_end(run_id, resumption, options)
 
     async def decline_tool_call_generate(
         self,
@@ -285,17 +286,25 @@ class Agent:
         **options: Unpack[ResumeOptions],
     ) -> AgentResult:
         """``decline_tool_call``, to the end of the run."""
-        return await self.decline_tool_call(run_id, tool_call_id, reason=reason, **options).to_result()
+        resumption = Resumption(tool_call_id=tool_call_id, is_approved=False, reason=reason)
+        return await self._resume_to_end(run_id, resumption, options)
 
     async def resume_generate(
         self, resume_data: Any, run_id: str, tool_call_id: str | None = None, **options: Unpack[ResumeOptions]
     ) -> AgentResult:
         """``resume_stream``, to the end of the run."""
-        return await self.resume_stream(resume_data, run_id, tool_call_id, **options).to_result()
+        resumption = Resumption(tool_call_id=tool_call_id, data=resume_data)
+        return await self._resume_to_end(run_id, resumption, options)
 
     def _resume(self, run_id: str, resumption: Resumption | None, options: ResumeOptions) -> AgentStream:
         given = read_options(options, RESUME_NAMES)
         return AgentStream(lambda: resume_run(self, run_id, resumption, given))
+
+    async def _resume_to_end(
+        self, run_id: str, resumption: Resumption | None, options: ResumeOptions
+    ) -> AgentResult[Any]:
+        given = read_options(options, RESUME_NAMES)
+        return await run_to_end(await resume_run(self, run_id, resumption, given))
 
     @overload
     def generate_sync(

@@ -18,7 +18,7 @@ from interlock.agent.said import forget_quotes, quotable
 from interlock.agent.step_parts import follow_parts, recorded
 from interlock.agent.suspension import Resumption, SuspendedStep, note_waiting
 from interlock.agent.tool_outcomes import fail_invocation
-from interlock.agent.tool_phase import ToolPhase
+from interlock.agent.tool_phase import Execution, ToolPhase
 from interlock.chunks import (
     CONTENT_FILTER,
     RETRY,
@@ -71,7 +71,12 @@ class Attempt(msgspec.Struct, eq=False):
         reply = self._begin(call)
         for chunk, message_id in early:
             reply.record_emission(chunk, message_id)
-        await reply.start()
+        if run.deadlines is not None:
+            run.deadlines.begin_step()
+        if run.is_read:
+            await reply.start()
+        else:
+            reply.is_started = True
         return reply
 
     def _begin(self, call: PreparedCall) -> Reply:
@@ -101,7 +106,13 @@ class Attempt(msgspec.Struct, eq=False):
         if run.pipeline.by_hook["process_output_step"]:
             refused = await self._ask_output_hooks(reply, result, current)
         if result.tool_calls:
-            calls = [part for part in result.parts if isinstance(part, ToolInvocationPart) and _is_local_call(part)]
+            calls = [
+                Execution(part, part.tool_invocation)
+                for part in result.parts
+                if isinstance(part, ToolInvocationPart)
+                and part.tool_invocation.state == "call"
+                and not part.provider_executed
+            ]
             if calls:
                 self.tools = ToolPhase(run, reply.call.tools, result, calls, reply.invalid_calls, refused)
 
@@ -163,7 +174,7 @@ class Attempt(msgspec.Struct, eq=False):
         part = run.state.message_list.find_tool_invocation(call_id)
         if part is not None and resumption.args is not None:
             part.tool_invocation.args = resumption.args
-        calls = [] if part is None else [part]
+        calls = [] if part is None else [Execution(part, part.tool_invocation)]
         self.tools = ToolPhase(run, run.tools, result, calls, {}, {}, resumption)
         self.tools.resolved = suspended.resolved
         self.tools.waiting = {key: chunk for key, chunk in suspended.waiting.items() if key != call_id}
@@ -286,10 +297,6 @@ def _says_the_same(part: Part, known: Part) -> bool:
     if isinstance(part, ToolInvocationPart) and isinstance(known, ToolInvocationPart):
         return part.tool_invocation.tool_call_id == known.tool_invocation.tool_call_id
     return part == known
-
-
-def _is_local_call(part: ToolInvocationPart) -> bool:
-    return part.tool_invocation.state == "call" and not part.provider_executed
 
 
 def _fail_if_pending(part: Part, error_text: str) -> None:

@@ -24,25 +24,19 @@ class StreamedInput:
         self.pieces: list[str] = []
 
 
-class CallReader:
-    """Reads the tool chunks of one reply.
+class CallReader(msgspec.Struct, eq=False):
+    """Reads the tool chunks of one reply."""
 
-    Args:
-        taken_ids: Call ids of accepted steps; a provider that repeats one gets a new id for its call.
-    """
-
-    __slots__ = ("_calls", "_open", "_taken", "invalid")
-
-    def __init__(self, taken_ids: set[str]) -> None:
-        self._taken = taken_ids
-        self._open: dict[str, StreamedInput] = {}
-        self._calls: dict[str, ToolCall] = {}
-        self.invalid: dict[str, str] = {}
-        """Call id → why its arguments could not be read."""
+    _taken: set[str]
+    """Call ids of accepted steps; a provider that repeats one gets a new id for its call."""
+    _open: dict[str, StreamedInput] = {}
+    _calls: dict[str, ToolCall] = {}
+    invalid: dict[str, str] = {}
+    """Call id → why its arguments could not be read."""
 
     def read(self, chunk: Chunk) -> list[Chunk]:
         """What the run sees instead of ``chunk``: itself, itself and a call behind a completed input, or nothing."""
-        if isinstance(chunk, ToolCall):
+        if chunk.__class__ is ToolCall:
             return self._read_call(chunk)
         if isinstance(chunk, ToolInputStart):
             streamed = StreamedInput(chunk, self._free_id(chunk.payload.tool_call_id))
@@ -90,14 +84,22 @@ class CallReader:
         return [chunk, call]
 
     def _read_call(self, chunk: ToolCall) -> list[Chunk]:
-        payload = chunk.payload
+        call_id = chunk.payload.tool_call_id
+        is_new = call_id and not self._open and call_id not in self._calls and call_id not in self._taken
+        if is_new or self._identify(chunk.payload):
+            self._take(chunk)
+            return [chunk]
+        return []
+
+    def _identify(self, payload: ToolCallPayload) -> bool:
+        """Give the call its id and streamed arguments; whether it is one that was not there before."""
         streamed = self._open.pop(payload.tool_call_id, None)
         if streamed is not None and streamed.id in self._calls:
             # The call was made when its input ended; this chunk can only complete it.
             known = self._calls[streamed.id].payload
             known.provider_metadata = known.provider_metadata or payload.provider_metadata
             known.title = known.title or payload.title
-            return []
+            return False
         if streamed is not None:
             payload.tool_call_id = streamed.id
             if payload.args is None or payload.args == "":
@@ -106,10 +108,9 @@ class CallReader:
             earlier = self._calls.get(payload.tool_call_id) if payload.tool_call_id else None
             if earlier is not None and self._is_same(earlier, payload):
                 _log.warning("the model repeated tool call %r; it is executed once", payload.tool_call_id)
-                return []
+                return False
             payload.tool_call_id = self._free_id(payload.tool_call_id)
-        self._take(chunk)
-        return [chunk]
+        return True
 
     def _is_same(self, earlier: ToolCall, payload: ToolCallPayload) -> bool:
         args, _ = parse_args(payload.args)
@@ -151,12 +152,13 @@ def parse_args(args: Any) -> tuple[Any, str | None]:
             return text, _TOO_DEEP
     if args is None:
         return {}, None
-    if args.__class__ in _CONTAINERS and _is_too_deep(args):
+    is_flat = args.__class__ is dict and _CONTAINERS.isdisjoint(map(type, args.values()))
+    if not is_flat and args.__class__ in _CONTAINERS and _is_too_deep(args):
         return msgspec.json.encode(args).decode() if text is None else text, _TOO_DEEP
     return args, None
 
 
-_CONTAINERS = (dict, list)
+_CONTAINERS = frozenset({dict, list})
 _TOO_DEEP = f"The arguments are nested more than {MAX_DEPTH} levels deep"
 
 

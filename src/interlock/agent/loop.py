@@ -20,7 +20,7 @@ from interlock.agent.said import follow_finish
 from interlock.agent.settling import Settlement
 from interlock.agent.structured import ParsedObject, StructuredOutputOptions, parse_object, without_object
 from interlock.agent.structuring import STRUCTURING, object_result
-from interlock.chunks import Chunk, Start, StartPayload, TextDelta
+from interlock.chunks import Chunk, Finish, Start, StartPayload, TextDelta
 from interlock.errors import StructuredOutputError, TripWire
 from interlock.processors import StepResult
 from interlock.processors.hooks import OUTPUT_STEP
@@ -78,7 +78,9 @@ class RunLoop:
                             raise Interrupted
                         kind = chunk.__class__
                         if is_typed or (kind is not TextDelta and kind not in SPANS):
-                            if chunk is not NOTHING:
+                            if kind is Finish:
+                                reply.take_finish(chunk)
+                            elif chunk is not NOTHING:
                                 await reply.accept(chunk)
                             continue
                         if not chunk.run_id:
@@ -199,22 +201,24 @@ class RunLoop:
         goes_on = self._may_go_on(attempt, reply.finish_reason)
         if goes_on and run.stop_when:
             goes_on = not await _holds(run.stop_when, [*state.steps, result])
-        # While calls wait for the client to execute them there is no answer yet.
-        is_answer = not goes_on and not (attempt.tools is not None and attempt.tools.is_waiting_for_client)
-        asked = reply.call.asked if is_answer else None
+        asked = reply.call.asked
+        if goes_on or (attempt.tools is not None and attempt.tools.is_waiting_for_client):
+            asked = None  # while calls wait for the client to execute them there is no answer yet
         typed = None if asked is None or asked.model is not None else await self._typed(asked, attempt, result)
-        shown = await run.process(attempt.step_finish(reply, result, goes_on)) if run.is_read else []
-        follow_finish(result, shown)
+        shown: list[Chunk] = []
+        if run.is_read:
+            shown = await run.process(attempt.step_finish(reply, result, goes_on))
+            follow_finish(result, shown)
         # Until here a stream hook may have rejected the attempt, and its object with it (R12.34).
         if typed is not None:
             state.parsed, told = typed
             shown = [*told, *shown]
-        self._end.send(*shown)
+        self._scope.outbox += shown
         state.asked = asked
         state.steps.append(result)
         state.listed_steps.append(result)
-        if result.tool_calls:
-            state.call_ids.update([call.payload.tool_call_id for call in result.tool_calls])
+        for call in result.tool_calls:
+            state.call_ids.add(call.payload.tool_call_id)
         if state.retry_count:
             state.message_list.clear_feedback()
         if run.callbacks:

@@ -106,6 +106,8 @@ def read_options(given: Mapping[str, Any], known: frozenset[str] = _NAMES) -> di
         ValueError: a number that is out of range, or an unknown word.
         ConfigurationError: what is to be a schema is none.
     """
+    if not given:
+        return {}
     check_options(given, known)
     options = dict(given)
     if options.get("structured_output") is not None:

@@ -133,7 +133,9 @@ class Reply(msgspec.Struct, eq=False):
 
     def __post_init__(self) -> None:
         run, asked = self._run, self.call.asked
-        self.from_cache = self.call.response is not None
+        if self.call.response is not None:
+            self.from_cache = True
+            self.warnings = list(self.call.response.warnings or [])
         self._is_flushed = run.chain is None
         if run.chain is not None:
             self._heard, self._left = Said(), Said()
@@ -149,16 +151,9 @@ class Reply(msgspec.Struct, eq=False):
     async def start(self) -> None:
         """Begin the attempt's stream with ``step-start`` (R5.3); nothing is sent to the model yet."""
         run, call = self._run, self.call
-        if call.response is not None:
-            self.warnings = list(call.response.warnings or [])
-        if run.deadlines is not None:
-            run.deadlines.begin_step()
         if run.chain is not None:
             run.chain.set_from_cache(self.from_cache)
         if call.response is not None and any(item.type == "step-start" for item in call.replayed):
-            return
-        if not run.is_read:
-            self.is_started = True
             return
         payload = StepStartPayload(
             message_id=run.state.message_id,
@@ -442,12 +437,12 @@ class Reply(msgspec.Struct, eq=False):
 
     def commit(self) -> None:
         """Put what is finished so far into the message list."""
-        self.append(self.assembler.take_parts())
+        parts = self.assembler.take_parts()
+        if parts:
+            self.append(parts)
 
     def append(self, parts: list[Part]) -> None:
         """Put parts of this reply into the response message."""
-        if not parts:
-            return
         state = self._run.state
         message = state.message_list.append_response(parts, message_id=state.message_id, model=self.call.model.model_id)
         if message is None:
@@ -485,14 +480,15 @@ class Reply(msgspec.Struct, eq=False):
 
     def step_result(self) -> StepResult:
         """The step as it stands; ``process_tool_result`` of a provider's own tool sees it while it is streamed."""
+        assembler, step_number = self.assembler, self._run.state.step_number
         return StepResult(
-            step_number=self._run.state.step_number,
-            step_type="tool-result" if self._run.state.step_number else "initial",
-            text=self.assembler.text,
-            reasoning=self.assembler.reasoning,
-            sources=self.assembler.sources,
-            files=self.assembler.files,
-            tool_calls=self.assembler.calls,
+            step_number=step_number,
+            step_type="tool-result" if step_number else "initial",
+            text=assembler.text,
+            reasoning=assembler.reasoning,
+            sources=assembler.sources,
+            files=assembler.files,
+            tool_calls=assembler.calls,
             parts=self._own_parts,
             finish_reason=self.finish_reason,
             tool_results=self.provider_results,

@@ -6,34 +6,28 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import AsyncGeneratorType
 
+import msgspec
+
 from interlock.agent.call import PreparedCall
 from interlock.agent.run import Interrupted
 from interlock.chunks import Chunk
-from interlock.models.retry import close_stream, stream_with_retries
+from interlock.models.retry import close_stream, open_stream, stream_with_retries
 from interlock.processors.scope import RunScope
 
 NOTHING = Chunk(type="nothing")
 """Stands for a chunk where something else happened than that one came."""
 
 
-class ReplySource:
-    """The stream of one reply.
+class ReplySource(msgspec.Struct, eq=False):
+    """The stream of one reply; nothing is sent before its first chunk is asked for."""
 
-    Args:
-        scope: The run's.
-        stream: The stream; nothing is sent before its first chunk is asked for.
-    """
-
-    __slots__ = ("_is_open", "_reading", "_scope", "_stream", "read")
-
-    def __init__(self, scope: RunScope, stream: AsyncIterator[Chunk]) -> None:
-        self._scope = scope
-        self._stream = stream
-        self.read: Callable[[], Awaitable[Chunk]] = stream.__anext__
-        """Gives the next chunk; for a run to which nothing else happens meanwhile."""
-        self._is_open = True
-        self._reading: asyncio.Task[Chunk] | None = None
-        """The read that goes on while background tasks emit."""
+    _scope: RunScope
+    _stream: AsyncIterator[Chunk]
+    read: Callable[[], Awaitable[Chunk]]
+    """Gives the next chunk; for a run to which nothing else happens meanwhile."""
+    _is_open: bool = True
+    _reading: asyncio.Task[Chunk] | None = None
+    """The read that goes on while background tasks emit."""
 
     async def read_attended(self) -> Chunk:
         """Read the next chunk while background tasks may emit or end the run; ``NOTHING`` if they emitted before.
@@ -86,16 +80,21 @@ class ReplySource:
 
 def open_source(call: PreparedCall, scope: RunScope) -> ReplySource:
     """The reply to ``call``: what the model sends, or the cached one that a request hook gave."""
+    stream: AsyncIterator[Chunk]
     if call.response is not None:
-        return ReplySource(scope, _replay(call.replayed))
-    if call.request is None:
-        return ReplySource(scope, _replay([]))  # a step that was suspended has its reply already
-    try:
-        stream = stream_with_retries(call.model, call.request, max_retries=call.max_retries)
-    except Exception as error:
-        # A model that refuses before its first chunk is asked for fails like one that refuses then (R7.14).
-        stream = _refused(error)
-    return ReplySource(scope, stream)
+        stream = _replay(call.replayed)
+    elif call.request is None:
+        stream = _replay([])  # a step that was suspended has its reply already
+    else:
+        try:
+            if call.max_retries:
+                stream = stream_with_retries(call.model, call.request, max_retries=call.max_retries)
+            else:
+                stream = open_stream(call.model, call.request)
+        except Exception as error:
+            # A model that refuses before its first chunk is asked for fails like one that refuses then (R7.14).
+            stream = _refused(error)
+    return ReplySource(scope, stream, stream.__anext__)
 
 
 async def _next(read: Callable[[], Awaitable[Chunk]]) -> Chunk:

@@ -85,10 +85,12 @@ class ResponseAssembler(msgspec.Struct, eq=False):
 
     def take_parts(self) -> list[Part]:
         """Close what is open with what it has, and hand over the parts collected since the last time."""
-        for key in list(self._reasoning):
-            self._close_reasoning(key)
-        for key in list(self._texts):
-            self._close_text(key)
+        if self._reasoning:
+            for key in list(self._reasoning):
+                self._close_reasoning(key)
+        if self._texts:
+            for key in list(self._texts):
+                self._close_text(key)
         parts, self.parts = self.parts, []
         return parts
 

@@ -119,11 +119,6 @@ class Run(msgspec.Struct, eq=False):
             _log.exception("the callback %s failed", name)
             return None
 
-    def stamped(self, chunk: Chunk) -> list[Chunk]:
-        """What ``process`` gives where there are no stream hooks."""
-        chunk.run_id = self.state.run_id
-        return [chunk]
-
     async def process(self, chunk: Chunk) -> list[Chunk]:
         """Stamp a chunk of the runtime's own and pass it through the stream hooks."""
         chunk.run_id = self.state.run_id

@@ -34,7 +34,7 @@ VERSION = 1
 """Of the JSON form. It rises when an older interlock could not read what is written."""
 
 
-class RunState:
+class RunState(msgspec.Struct, eq=False):
     """What a run has come to so far.
 
     Its JSON form is what a ``RunStore`` keeps of a run that is suspended or paused: messages with their sources, steps,
@@ -49,81 +49,50 @@ class RunState:
         message_id: Id of the response message that the run is writing.
     """
 
-    __slots__ = (
-        "agent_id",
-        "asked",
-        "budget",
-        "call_ids",
-        "error",
-        "finish_reason",
-        "listed_steps",
-        "message_id",
-        "message_list",
-        "options",
-        "parsed",
-        "processor_states",
-        "request_context",
-        "required_options",
-        "retry_count",
-        "retry_limit",
-        "run_id",
-        "step_number",
-        "steps",
-        "suspend_payload",
-        "suspended",
-        "suspension_id",
-        "system_baseline",
-        "text_override",
-        "tripwire",
-        "usage",
-        "used_ms",
-    )
-
-    def __init__(self, run_id: str, agent_id: str, message_list: MessageList, message_id: str) -> None:
-        self.run_id = run_id
-        self.agent_id = agent_id
-        self.message_list = message_list
-        self.message_id = message_id
-        self.steps: list[StepResult] = []
-        """Accepted steps (R0.6)."""
-        self.listed_steps: list[StepResult] = []
-        """Accepted steps, and rejected or blocked attempts that had a response (R6.7)."""
-        self.step_number = 0
-        self.retry_count = 0
-        """Retries granted, never reset (R7.3)."""
-        self.retry_limit: int | None = None
-        """Retries that processors may cause in this run (R7.1)."""
-        self.processor_states: dict[str, dict[str, Any]] = {}
-        self.usage = Usage()
-        """Sum over all attempts that had a response (R12.22)."""
-        self.system_baseline: list[Any] = []
-        """Untagged system messages as ``process_input`` left them (R2.19)."""
-        self.call_ids: set[str] = set()
-        """Tool call ids of accepted steps; ids stay unique within a run."""
-        self.finish_reason: str | None = None
-        self.tripwire: TripwireInfo | None = None
-        self.error: BaseException | None = None
-        self.asked: StructuredOutputOptions | None = None
-        """How the answer of the last accepted step was to be typed; ``None`` if it was not, or is no answer."""
-        self.parsed: ParsedObject | None = None
-        """The structured object of the last accepted step (R12.34)."""
-        self.text_override: str | None = None
-        """Text that ``process_output_result`` or the end of the run put in place of the steps' text (R2.35)."""
-        self.suspend_payload: Any = None
-        self.suspended: SuspendedStep | None = None
-        """The step that waits for somebody; a stored run without one is paused between two steps."""
-        self.suspension_id: str | None = None
-        """Changes each time the run is stored, so that nobody goes on with what it was before."""
-        self.request_context: dict[str, Any] = {}
-        """JSON-safe part of the request context of a stored run (R14.6)."""
-        self.options: dict[str, Any] = {}
-        """The call's options, as far as a resumed run can take them over."""
-        self.required_options: list[str] = []
-        """Names of options that JSON cannot hold and that a resumed run has to be given again."""
-        self.budget: RunBudget | None = None
-        """What the processors of a stored run have used together (R19.9)."""
-        self.used_ms = 0.0
-        """How much of its time limit a stored run has used up (R17.9)."""
+    run_id: str
+    agent_id: str
+    message_list: MessageList
+    message_id: str
+    steps: list[StepResult] = []
+    """Accepted steps (R0.6)."""
+    listed_steps: list[StepResult] = []
+    """Accepted steps, and rejected or blocked attempts that had a response (R6.7)."""
+    step_number: int = 0
+    retry_count: int = 0
+    """Retries granted, never reset (R7.3)."""
+    retry_limit: int | None = None
+    """Retries that processors may cause in this run (R7.1)."""
+    processor_states: dict[str, dict[str, Any]] = {}
+    usage: Usage = msgspec.field(default_factory=Usage)
+    """Sum over all attempts that had a response (R12.22)."""
+    system_baseline: list[Any] = []
+    """Untagged system messages as ``process_input`` left them (R2.19)."""
+    call_ids: set[str] = set()
+    """Tool call ids of accepted steps; ids stay unique within a run."""
+    finish_reason: str | None = None
+    tripwire: TripwireInfo | None = None
+    error: BaseException | None = None
+    asked: StructuredOutputOptions | None = None
+    """How the answer of the last accepted step was to be typed; ``None`` if it was not, or is no answer."""
+    parsed: ParsedObject | None = None
+    """The structured object of the last accepted step (R12.34)."""
+    text_override: str | None = None
+    """Text that ``process_output_result`` or the end of the run put in place of the steps' text (R2.35)."""
+    suspend_payload: Any = None
+    suspended: SuspendedStep | None = None
+    """The step that waits for somebody; a stored run without one is paused between two steps."""
+    suspension_id: str | None = None
+    """Changes each time the run is stored, so that nobody goes on with what it was before."""
+    request_context: dict[str, Any] = {}
+    """JSON-safe part of the request context of a stored run (R14.6)."""
+    options: dict[str, Any] = {}
+    """The call's options, as far as a resumed run can take them over."""
+    required_options: list[str] = []
+    """Names of options that JSON cannot hold and that a resumed run has to be given again."""
+    budget: RunBudget | None = None
+    """What the processors of a stored run have used together (R19.9)."""
+    used_ms: float = 0.0
+    """How much of its time limit a stored run has used up (R17.9)."""
 
     @property
     def object(self) -> Any:
@@ -146,6 +115,9 @@ class RunState:
         if self.text_override is not None:
             return self.text_override
         return self.accepted_text
+
+    def __repr__(self) -> str:
+        return f"RunState(run_id={self.run_id!r}, agent_id={self.agent_id!r}, steps={len(self.steps)})"
 
     def to_json(self) -> str:
         """The state as JSON text, for ``from_json``; takes time in proportion to its size.

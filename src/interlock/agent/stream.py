@@ -331,27 +331,6 @@ class AgentStream(Generic[ObjectT]):
         if on_error is not None and self.error is not None:
             on_error(self.error)
 
-    async def to_result(self) -> AgentResult[ObjectT]:
-        """Drive the run to its end without keeping its chunks; what ``generate`` does.
-
-        Raises:
-            Exception: the error of a failed run (R12.19).
-        """
-        await self._ready()
-        run, source = self._run, self._source
-        assert run is not None
-        run.scope.driver = asyncio.current_task()
-        run.is_read = run.has_chunk_readers
-        try:
-            async for _ in source:
-                pass
-        finally:
-            self._is_done = True
-            self._source = None
-        if run.state.error is not None:
-            raise run.state.error
-        return AgentResult(run)
-
     async def get_full_output(self) -> AgentResult[ObjectT]:
         """Drive the run to its end and return its outcome as plain values (R12.25)."""
         await self._drive()
@@ -499,6 +478,23 @@ class AgentStream(Generic[ObjectT]):
     def __repr__(self) -> str:
         run_id = None if self._run is None else self._run.state.run_id
         return f"AgentStream(run_id={run_id!r}, status={self.status!r}, chunks={len(self._chunks)})"
+
+
+async def run_to_end(run: Run) -> AgentResult[Any]:
+    """Drive a run to its end without keeping its chunks; what ``generate`` does.
+
+    Raises:
+        Exception: the error of a failed run (R12.19).
+    """
+    source: Any = RunLoop(run).chunks()
+    run.scope.is_waiting = lambda: bool(source.ag_running)
+    run.scope.driver = asyncio.current_task()
+    run.is_read = run.has_chunk_readers
+    async for _ in source:
+        pass
+    if run.state.error is not None:
+        raise run.state.error
+    return AgentResult(run)
 
 
 async def _close_with_loop(stream: weakref.ref[AgentStream[Any]]) -> None:

@@ -53,6 +53,7 @@ class Execution(msgspec.Struct, eq=False):
     arguments: Any = None
     """Validated arguments."""
     result: Any = None
+    """What the call returned, JSON-ready."""
     error: str | None = None
     """Why the call failed, as the model is told."""
     suspension: ToolSuspended | None = None
@@ -67,61 +68,29 @@ class Execution(msgspec.Struct, eq=False):
         self.error = message or FAILED
         self.is_resolved = True
 
-    def succeed(self, result: Any) -> None:
-        """The call returned ``result``, JSON-ready."""
-        self.result = result
-        self.is_resolved = True
 
+class ToolPhase(msgspec.Struct, eq=False):
+    """Executes the local calls of one reply and handles their outcomes."""
 
-class ToolPhase:
-    """Executes the local calls of one reply and handles their outcomes.
-
-    Args:
-        run: The run.
-        tools: The tools that this step offers.
-        step: The step that made the calls; gets the results.
-        calls: The calls' parts in the message list, state ``call``, in order.
-        invalid: Call id → why its arguments could not be read.
-        refused: Call id → the result that an output-step hook put in place of the execution (R19.7).
-        resumption: What somebody decided about the one call of ``calls``, when the step was suspended.
-    """
-
-    __slots__ = (
-        "_executions",
-        "_invalid",
-        "_refused",
-        "_resumption",
-        "_run",
-        "_step",
-        "_tools",
-        "is_waiting_for_client",
-        "resolved",
-        "waiting",
-    )
-
-    def __init__(
-        self,
-        run: Run,
-        tools: dict[str, Tool],
-        step: StepResult,
-        calls: list[ToolInvocationPart],
-        invalid: dict[str, str],
-        refused: dict[str, Any],
-        resumption: Resumption | None = None,
-    ) -> None:
-        self._run = run
-        self._resumption = resumption
-        self._tools = tools
-        self._step = step
-        self._invalid = invalid
-        self._refused = refused
-        self._executions = [Execution(part, part.tool_invocation) for part in calls]
-        self.resolved = 0
-        """Calls that have a result, an error or a denial now; any of them lets the loop go on (R1.12)."""
-        self.is_waiting_for_client = False
-        """Whether a call is the client's to execute; the run ends with it open (R12.40)."""
-        self.waiting: dict[str, Chunk] = {}
-        """Call id → the chunk that tells that the call waits for somebody (R12.36)."""
+    _run: Run
+    _tools: dict[str, Tool]
+    """The tools that this step offers."""
+    _step: StepResult
+    """The step that made the calls; gets the results."""
+    _executions: list[Execution]
+    """The calls, in order."""
+    _invalid: dict[str, str]
+    """Call id → why its arguments could not be read."""
+    _refused: dict[str, Any]
+    """Call id → the result that an output-step hook put in place of the execution (R19.7)."""
+    _resumption: Resumption | None = None
+    """What somebody decided about the one call, when the step was suspended."""
+    resolved: int = 0
+    """Calls that have a result, an error or a denial now; any of them lets the loop go on (R1.12)."""
+    is_waiting_for_client: bool = False
+    """Whether a call is the client's to execute; the run ends with it open (R12.40)."""
+    waiting: dict[str, Chunk] = {}
+    """Call id → the chunk that tells that the call waits for somebody (R12.36)."""
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
         """Execute, then handle the outcomes one by one; yields what the client sees.
@@ -134,9 +103,7 @@ class ToolPhase:
         runnable = [execution for execution in self._executions if await self._prepare(execution)]
         if self._run.scope.is_aborted:
             raise Interrupted  # while somebody was asked for approval: no tool starts any more (R12.28)
-        if len(runnable) == 1 and self._can_run_inline(runnable[0].tool):
-            await self._execute(runnable[0])
-        elif runnable:
+        if runnable:
             async for chunk in self._execute_all(runnable):
                 yield chunk
         for chunk in self._run.scope.take():
@@ -144,17 +111,19 @@ class ToolPhase:
         if self._run.scope.is_aborted:
             raise Interrupted
         for execution in self._executions:
-            for chunk in await self._finish(execution):
+            await self._finish(execution)
+            for chunk in self._run.scope.take():
                 yield chunk
             self._stop_if_aborted(execution)
 
     @property
     def is_single(self) -> bool:
         """Whether ``run_single`` does: one call, beside which nothing can happen."""
-        if len(self._executions) != 1:
+        executions = self._executions
+        if len(executions) != 1:
             return False
-        tool = self._tools.get(self._executions[0].invocation.tool_name)
-        return tool is None or self._can_run_inline(tool)
+        tool = self._tools.get(executions[0].invocation.tool_name)
+        return tool is None or (not tool.takes_context and not self._run.scope.tasks)
 
     async def run_single(self) -> None:
         """``chunks`` without a generator; what the client sees goes into the outbox."""
@@ -163,8 +132,9 @@ class ToolPhase:
             await self._execute(execution)
         if scope.is_aborted:
             raise Interrupted
-        scope.outbox += await self._finish(execution)
-        self._stop_if_aborted(execution)
+        await self._finish(execution)
+        if scope.is_aborted:
+            self._stop_if_aborted(execution)
 
     def _stop_if_aborted(self, execution: Execution) -> None:
         """A cancellation ends the handling of outcomes; what waits for somebody is kept all the same."""
@@ -177,10 +147,10 @@ class ToolPhase:
         """Look the tool up and check the call; whether it is to be executed now."""
         invocation = execution.invocation
         name, call_id = invocation.tool_name, invocation.tool_call_id
-        if call_id in self._refused:
+        if self._refused and call_id in self._refused:
             execution.fail(str(self._refused[call_id]))
             return False
-        if call_id in self._invalid and isinstance(invocation.args, str):
+        if self._invalid and call_id in self._invalid and isinstance(invocation.args, str):
             execution.fail(self._invalid[call_id])
             return False
         tool = self._tools.get(name)
@@ -224,10 +194,6 @@ class ToolPhase:
         invocation.approval = approval
         execution.denial = None if resumption.is_approved else approval
         return resumption.is_approved
-
-    def _can_run_inline(self, tool: Tool | None) -> bool:
-        """Whether nothing can happen beside a call of the tool: then it needs no task of its own."""
-        return tool is not None and not tool.takes_context and not self._run.scope.tasks
 
     def _limit(self, runnable: list[Execution]) -> int:
         given = self._run.tool_call_concurrency
@@ -282,7 +248,8 @@ class ToolPhase:
                     abort_signal=scope._signal,
                 )
                 await notify(tool.on_output, event)
-            execution.succeed(to_serializable(raw))
+            execution.result = to_serializable(raw)
+            execution.is_resolved = True
         except ToolSuspended as suspension:
             execution.suspension = suspension
         except asyncio.CancelledError:
@@ -310,28 +277,28 @@ class ToolPhase:
 
     # -- outcomes -----------------------------------------------------------------------------------------------
 
-    async def _finish(self, execution: Execution) -> list[Chunk]:
-        """Handle what became of a call; what the client sees."""
-        if execution.is_resolved:
-            return await self._handle(execution)
-        if execution.denial is not None:
-            return await self._deny(execution, execution.denial)
-        if execution.suspension is not None:
-            self.waiting[execution.invocation.tool_call_id] = self._suspended(execution)
-        return []
-
-    async def _handle(self, execution: Execution) -> list[Chunk]:
-        """Hooks, record, chunk (R10.2)."""
-        invocation = execution.invocation
+    async def _finish(self, execution: Execution) -> None:
+        """Handle what became of a call; what the client sees goes into the outbox."""
         if execution.error is not None:
-            return await self._record_failure(execution, execution.error)
+            await self._record_failure(execution, execution.error)
+        elif execution.is_resolved:
+            await self._record(execution)
+        elif execution.denial is not None:
+            await self._deny(execution, execution.denial)
+        elif execution.suspension is not None:
+            self.waiting[execution.invocation.tool_call_id] = self._suspended(execution)
+
+    async def _record(self, execution: Execution) -> None:
+        """Hooks, record, chunk of a result (R10.2)."""
+        invocation = execution.invocation
         run, tool, result = self._run, execution.tool, execution.result
         if run.pipeline.by_hook["process_tool_result"]:
             screened = await screen_result(run, invocation, result, None, self._step)
             if screened is None:
-                return run.scope.take()
+                return
             if screened.error_text is not None:
-                return await self._record_failure(execution, screened.error_text)
+                await self._record_failure(execution, screened.error_text)
+                return
             result = screened.result
         told = None if tool is None or tool.to_model_output is None else await model_output(tool, result)
         record_result(run, execution.part, result, told)
@@ -345,9 +312,9 @@ class ToolPhase:
             )
         )
         self._step.tool_results.append(chunk)
-        return await self._emit(chunk)
+        await self._emit(chunk)
 
-    async def _record_failure(self, execution: Execution, error_text: str) -> list[Chunk]:
+    async def _record_failure(self, execution: Execution, error_text: str) -> None:
         invocation = execution.invocation
         self._run.state.message_list.update_tool_invocation(failed(execution.part, error_text))
         self.resolved += 1
@@ -359,9 +326,8 @@ class ToolPhase:
         if told != error_text:
             # No other hook sees the message of a failure: what a stream hook took out of it goes no other way either.
             self._run.state.message_list.update_tool_invocation(failed(execution.part, str(told)))
-        return shown
 
-    async def _deny(self, execution: Execution, denial: ToolApproval) -> list[Chunk]:
+    async def _deny(self, execution: Execution, denial: ToolApproval) -> None:
         """Record a declined call; ``process_tool_result`` does not run for it (R12.38)."""
         invocation = execution.invocation
         updated = ToolInvocation(
@@ -379,17 +345,18 @@ class ToolPhase:
             args=invocation.args,
             approval=denial.to_dict(),
         )
-        return await self._emit(ToolOutputDenied(payload=payload))
+        await self._emit(ToolOutputDenied(payload=payload))
 
     async def _emit(self, chunk: Chunk) -> list[Chunk]:
+        """Show a chunk to the stream hooks and the client; what the hooks left of it."""
         run = self._run
-        passed = run.stamped(chunk) if run.chain is None else await run.process(chunk)
-        out = [*run.scope.take(), *passed]
+        passed = await run.process(chunk)
+        run.scope.outbox += passed
         if "on_chunk" in run.callbacks:
             for one in passed:
                 if one.type == "tool-result":
                     await run.tell("on_chunk", one)
-        return out
+        return passed
 
     def _approval(self, execution: Execution) -> Chunk:
         invocation = execution.invocation

@@ -47,7 +47,7 @@ def to_serializable(value: Any) -> Any:
         ToolError: the value contains itself, is nested more than ``MAX_DEPTH`` deep, two of its keys become the same
             string, or one of its objects cannot be read.
     """
-    return _convert(value, set())
+    return well_formed(value) if value.__class__ is str else _convert(value, set())
 
 
 _PLAIN = frozenset({type(None), bool, int, float, str, dict, list})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -34,10 +35,10 @@ class CallReader(msgspec.Struct, eq=False):
     invalid: dict[str, str] = {}
     """Call id → why its arguments could not be read."""
 
-    def read(self, chunk: Chunk) -> list[Chunk]:
+    def read(self, chunk: Chunk) -> Sequence[Chunk]:
         """What the run sees instead of ``chunk``: itself, itself and a call behind a completed input, or nothing."""
         if chunk.__class__ is ToolCall:
-            return self._read_call(chunk)
+            return self.read_call(chunk)
         if isinstance(chunk, ToolInputStart):
             streamed = StreamedInput(chunk, self._free_id(chunk.payload.tool_call_id))
             self._open[chunk.payload.tool_call_id] = streamed
@@ -83,7 +84,8 @@ class CallReader(msgspec.Struct, eq=False):
         self._take(call)
         return [chunk, call]
 
-    def _read_call(self, chunk: ToolCall) -> list[Chunk]:
+    def read_call(self, chunk: ToolCall) -> list[ToolCall]:
+        """``read`` for a whole call: itself, or nothing if the run knows it already."""
         call_id = chunk.payload.tool_call_id
         is_new = call_id and not self._open and call_id not in self._calls and call_id not in self._taken
         if is_new or self._identify(chunk.payload):

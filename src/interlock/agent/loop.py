@@ -20,7 +20,8 @@ from interlock.agent.said import follow_finish
 from interlock.agent.settling import Settlement
 from interlock.agent.structured import ParsedObject, StructuredOutputOptions, parse_object, without_object
 from interlock.agent.structuring import STRUCTURING, object_result
-from interlock.chunks import Chunk, Finish, Start, StartPayload, TextDelta
+from interlock.agent.suspension import Resumption
+from interlock.chunks import Chunk, Finish, Start, StartPayload, TextDelta, ToolCall
 from interlock.errors import StructuredOutputError, TripWire
 from interlock.processors import StepResult
 from interlock.processors.hooks import OUTPUT_STEP
@@ -60,7 +61,8 @@ class RunLoop:
                         yield chunk
                 attempt, failure = Attempt(run), None
                 try:
-                    reply = None if self._resume(attempt) else await attempt.prepare()
+                    is_resumed = run.resumption is not None and self._resume(attempt, run.resumption)
+                    reply = None if is_resumed else await attempt.prepare()
                     if reply is not None:
                         source, assembler, kept, is_typed = reply.source, reply.assembler, reply.kept, reply.is_typed
                         read = source.read
@@ -80,6 +82,8 @@ class RunLoop:
                         if is_typed or (kind is not TextDelta and kind not in SPANS):
                             if kind is Finish:
                                 reply.take_finish(chunk)
+                            elif kind is ToolCall and reply.is_plain:
+                                reply.take_call(chunk)
                             elif chunk is not NOTHING:
                                 await reply.accept(chunk)
                             continue
@@ -161,10 +165,10 @@ class RunLoop:
             payload = StartPayload(id=state.agent_id, message_id=state.message_id)
             self._scope.outbox.insert(0, Start(payload=payload, run_id=state.run_id))
 
-    def _resume(self, attempt: Attempt) -> bool:
-        """Let the attempt go on with a step that was suspended, if there is one."""
-        state, resumption = self._state, self._run.resumption
-        if resumption is None or state.suspended is None:
+    def _resume(self, attempt: Attempt, resumption: Resumption) -> bool:
+        """Let the attempt go on with the step that was suspended, once."""
+        state = self._state
+        if state.suspended is None:
             return False
         suspended, state.suspended = state.suspended, None
         attempt.resume(suspended, resumption)

@@ -248,11 +248,6 @@ class Reply(msgspec.Struct, eq=False):
         if self._calls is None:
             self._calls = CallReader(self._run.state.call_ids)
         for one in self._calls.read(chunk):
-            if self.is_plain and one.__class__ is ToolCall:
-                one.run_id = self._run.state.run_id
-                self.assembler.record(one)
-                self._run.scope.outbox.append(one)
-                continue
             passed = await self._hear_and_screen(one)
             if isinstance(one, ToolCall):
                 if one.payload.provider_executed and one not in passed:
@@ -260,6 +255,17 @@ class Reply(msgspec.Struct, eq=False):
             else:
                 for left in passed:
                     await observe_input(self._run, self.call, self._calls, left)
+
+    def take_call(self, chunk: ToolCall) -> None:
+        """``accept`` for a call that nobody screens or watches."""
+        if self._calls is None:
+            self._calls = CallReader(self._run.state.call_ids)
+        run = self._run
+        for call in self._calls.read_call(chunk):
+            call.run_id = run.state.run_id
+            self.assembler.call(call)
+            if run.is_read:
+                run.scope.outbox.append(call)
 
     async def _hear_and_screen(self, chunk: Chunk) -> list[Chunk]:
         if self._heard is not None:

@@ -192,7 +192,8 @@ class ResponseAssembler(msgspec.Struct, eq=False):
         self.files.append(chunk)
         self.parts.append(file_part(chunk))
 
-    def _call(self, chunk: ToolCall) -> None:
+    def call(self, chunk: ToolCall) -> None:
+        """Take a whole tool call; the same as ``record``."""
         payload = chunk.payload
         self.calls.append(chunk)
         invocation = ToolInvocation(
@@ -259,6 +260,6 @@ _TAKERS: dict[type[Chunk], Callable[[ResponseAssembler, Any], None]] = {
     ReasoningEnd: ResponseAssembler._reasoning_end,
     Source: ResponseAssembler._source,
     File: ResponseAssembler._file,
-    ToolCall: ResponseAssembler._call,
+    ToolCall: ResponseAssembler.call,
     DataChunk: ResponseAssembler._data,
 }

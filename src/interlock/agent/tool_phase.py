@@ -278,18 +278,13 @@ class ToolPhase(msgspec.Struct, eq=False):
     # -- outcomes -----------------------------------------------------------------------------------------------
 
     async def _finish(self, execution: Execution) -> None:
-        """Handle what became of a call; what the client sees goes into the outbox."""
+        """Hooks, record, chunk (R10.2); what the client sees goes into the outbox."""
+        if not execution.is_resolved:
+            await self._hold(execution)
+            return
         if execution.error is not None:
             await self._record_failure(execution, execution.error)
-        elif execution.is_resolved:
-            await self._record(execution)
-        elif execution.denial is not None:
-            await self._deny(execution, execution.denial)
-        elif execution.suspension is not None:
-            self.waiting[execution.invocation.tool_call_id] = self._suspended(execution)
-
-    async def _record(self, execution: Execution) -> None:
-        """Hooks, record, chunk of a result (R10.2)."""
+            return
         invocation = execution.invocation
         run, tool, result = self._run, execution.tool, execution.result
         if run.pipeline.by_hook["process_tool_result"]:
@@ -312,7 +307,17 @@ class ToolPhase(msgspec.Struct, eq=False):
             )
         )
         self._step.tool_results.append(chunk)
-        await self._emit(chunk)
+        if run.is_read or run.callbacks:
+            await self._emit(chunk)
+        else:
+            chunk.run_id = run.state.run_id
+
+    async def _hold(self, execution: Execution) -> None:
+        """Handle a call that was not executed, or that waits for somebody."""
+        if execution.denial is not None:
+            await self._deny(execution, execution.denial)
+        elif execution.suspension is not None:
+            self.waiting[execution.invocation.tool_call_id] = self._suspended(execution)
 
     async def _record_failure(self, execution: Execution, error_text: str) -> None:
         invocation = execution.invocation

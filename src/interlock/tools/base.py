@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from inspect import Parameter
 from typing import Any
 
@@ -147,8 +147,8 @@ class Tool:
         except SchemaMismatch as mismatch:
             raise ToolError(f"The data to resume {self.id} with is not valid:\n{mismatch}") from mismatch
 
-    async def run(self, arguments: Any, context: ToolContext | None = None) -> Any:
-        """Execute one call and return the tool's raw result.
+    def run(self, arguments: Any, context: ToolContext | None = None) -> Coroutine[Any, Any, Any]:
+        """Execute one call; awaiting it gives the tool's raw result.
 
         What the tool raises is raised. A cancelled sync tool is no longer waited for, but its thread runs to its end.
 
@@ -163,11 +163,17 @@ class Tool:
         """
         if self.execute is None:
             raise ToolError(f"{self.id} is executed by the client, not here")
-        if not self.takes_context:
-            return await (self.execute(arguments) if self._is_async else self._call(self.execute, arguments))
+        if self.takes_context:
+            return self._run_with(self.execute, arguments, context)
+        outcome: Coroutine[Any, Any, Any] = (
+            self.execute(arguments) if self._is_async else self._call(self.execute, arguments)
+        )
+        return outcome
+
+    async def _run_with(self, execute: Callable[..., Any], arguments: Any, context: ToolContext | None) -> Any:
         context = context or ToolContext()
         try:
-            result = await self._call(self.execute, arguments, context)
+            result = await self._call(execute, arguments, context)
         except Exception:
             self._raise_suspension(context)
             raise

@@ -81,7 +81,7 @@ class Attempt(msgspec.Struct, eq=False):
 
     def _begin(self, call: PreparedCall) -> Reply:
         # What input hooks changed stays, whatever becomes of the attempt; what comes now may be taken back (R7.9).
-        self.run.state.message_list.response_snapshot()
+        self.run.state.message_list.begin_attempt()
         self._has_snapshot = True
         self.reply = reply = Reply(self.run, call, open_source(call, self.run.scope))
         self.run.scope.record = reply.record_emission

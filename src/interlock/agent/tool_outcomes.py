@@ -60,21 +60,9 @@ def record_result(
     run: Run, part: ToolInvocationPart, result: Any, output: Any = None, metadata: dict[str, Any] | None = None
 ) -> bool:
     """Put a result into the call's part, with the provider's metadata; whether the part was found (R10.7, R10.10)."""
-    invocation = part.tool_invocation
-    told = noted_output(output, result) if output is not None else {}
-    updated = ToolInvocationPart(
-        tool_invocation=ToolInvocation(
-            state="result",
-            tool_call_id=invocation.tool_call_id,
-            tool_name=invocation.tool_name,
-            args=invocation.args,
-            result=result,
-            approval=invocation.approval,
-        ),
-        provider_executed=part.provider_executed,
-        provider_metadata={**(metadata or {}), **told} or None,
-    )
-    return run.state.message_list.update_tool_invocation(updated)
+    if output is not None:
+        metadata = {**(metadata or {}), **noted_output(output, result)}
+    return run.state.message_list.record_result(part, result, metadata)
 
 
 def failed(part: ToolInvocationPart, error_text: str) -> ToolInvocationPart:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from interlock.messages._copying import copy_data
+from interlock.messages._part_index import PartIndex
 from interlock.messages._timeline import Source, Timeline
 from interlock.messages.parts import Message, Part, ToolInvocation, ToolInvocationPart
 
@@ -31,29 +32,45 @@ class _Before(msgspec.Struct):
 
 
 class Attempt:
-    """A snapshot of the messages that an attempt may add to. Plain data, keyed by message id."""
+    """A snapshot of the messages that an attempt may add to. Plain data, keyed by message id.
 
-    __slots__ = ("_before", "has_opened", "made")
+    Most attempts add their parts to the response and are accepted. So the snapshot waits: as long as nothing but the
+    attempt itself adds to the newest message, all there is to know is where the attempt's parts begin. ``take`` makes
+    it whole before anything else changes a message, or can.
+    """
+
+    __slots__ = ("_before", "_grown", "_size", "_text", "has_opened", "made")
 
     def __init__(self) -> None:
         self._before: dict[str, _Before] = {}
+        self._grown: Message | None = None
+        """The message that the attempt added to while the snapshot waited."""
+        self._size = 0
+        """How many parts it had, and what its text was."""
+        self._text: str | None = None
         self.made: set[str] = set()
         """Ids of messages that the attempt began."""
         self.has_opened = False
         """Whether the attempt has put its ``step-start`` or its first parts into the list."""
 
-    @classmethod
-    def begin(cls, timeline: Timeline) -> Attempt:
+    def grow(self, message: Message) -> None:
+        """Note that from now on the attempt adds parts to this message; nothing of what it has is changed."""
+        self._grown, self._size, self._text = message, len(message.content.parts), message.content.content
+
+    def has_added(self, message: Message, position: int) -> bool:
+        """Whether the message's part at ``position`` is the attempt's own, added while the snapshot waited."""
+        return message is self._grown and position >= self._size
+
+    def take(self, timeline: Timeline) -> None:
         """Take the snapshot: response messages, and the assistant message that a response may be merged into."""
-        attempt = cls()
         newest, seen = timeline.newest, 0
         if newest is not None and newest.role == "assistant":
-            attempt.remember(newest, timeline)
+            self.remember(newest, timeline)
             seen = int(timeline.source_of(newest) == "response")
         if timeline.count("response") > seen:
             for message in timeline.of_source("response"):
-                attempt.remember(message, timeline)
-        return attempt
+                self.remember(message, timeline)
+        self._grown = None
 
     def remember(self, message: Message, timeline: Timeline) -> None:
         """Note what a message is before the attempt changes it, once."""
@@ -63,16 +80,22 @@ class Attempt:
         source = timeline.source_of(message)
         if source is None:
             return
-        content, index = message.content, timeline.index_of(message)
+        content = message.content
+        if message is self._grown:
+            held, text = content.parts[: self._size], self._text
+            index = PartIndex(held)
+        else:
+            held, text = list(content.parts), content.content
+            index = timeline.index_of(message)
         self._before[message_id] = _Before(
             source,
-            len(content.parts),
+            len(held),
             index.steps,
-            _pending_copies(message) if index.has_open_calls() else [],
-            content.content,
+            _pending_copies(held) if index.has_open_calls() else [],
+            text,
             None if content.metadata is None else dict(content.metadata),
             None if content.tool_invocations is None else list(content.tool_invocations),
-            list(content.parts),
+            held,
         )
 
     def size_of(self, message: Message) -> int:
@@ -91,7 +114,7 @@ class Attempt:
             cut = _cut(message, before)
             timeline.cut_parts(message, cut)
             if before.pending:
-                calls = {(nth, part.tool_invocation.tool_call_id): part for nth, part in _numbered(message)}
+                calls = {(nth, part.tool_invocation.tool_call_id): part for nth, part in _numbered(content.parts)}
                 for nth, kept in before.pending:
                     part = calls.get((nth, kept.tool_invocation.tool_call_id))
                     if part is not None:
@@ -140,14 +163,14 @@ class Attempt:
         return attempt
 
 
-def _pending_copies(message: Message) -> list[tuple[int, ToolInvocationPart]]:
-    return [(nth, copy_data(part)) for nth, part in _numbered(message) if part.tool_invocation.is_pending]
+def _pending_copies(parts: Iterable[Part]) -> list[tuple[int, ToolInvocationPart]]:
+    return [(nth, copy_data(part)) for nth, part in _numbered(parts) if part.tool_invocation.is_pending]
 
 
-def _numbered(message: Message) -> Iterator[tuple[int, ToolInvocationPart]]:
-    """The tool calls of a message, each with how many calls of its id were before it."""
+def _numbered(parts: Iterable[Part]) -> Iterator[tuple[int, ToolInvocationPart]]:
+    """The tool calls among a message's parts, each with how many calls of its id were before it."""
     seen: Counter[str] = Counter()
-    for part in message.content.parts:
+    for part in parts:
         if isinstance(part, ToolInvocationPart):
             call_id = part.tool_invocation.tool_call_id
             yield seen[call_id], part

@@ -11,21 +11,22 @@ class PartIndex:
     It reads each part once, so parts may only be appended, and calls only be answered, for as long as it is kept.
     """
 
-    __slots__ = ("_calls", "_open", "_read", "parts", "steps")
+    __slots__ = ("_open", "_read", "calls", "parts", "steps")
 
     def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
         self._read = 0
         self.steps = 0
         """Number of ``step-start`` parts among those read so far."""
-        self._calls: dict[str, ToolInvocationPart] = {}
+        self.calls: dict[str, ToolInvocationPart] = {}
+        """The newest call of each id among those read so far."""
         self._open: list[ToolInvocationPart] = []
         self.read_on()
 
     def find(self, tool_call_id: str) -> ToolInvocationPart | None:
         """The newest tool call with that id; calls without an id are never the same call."""
         self.read_on()
-        return self._calls.get(tool_call_id) if tool_call_id else None
+        return self.calls.get(tool_call_id) if tool_call_id else None
 
     def has_open_calls(self) -> bool:
         """Whether a call read so far has no outcome yet."""
@@ -43,6 +44,6 @@ class PartIndex:
             if part.type == "step-start":
                 self.steps += 1
             elif isinstance(part, ToolInvocationPart):
-                self._calls[part.tool_invocation.tool_call_id] = part
+                self.calls[part.tool_invocation.tool_call_id] = part
                 self._open.append(part)
         self._read = size

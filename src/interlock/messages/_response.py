@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from interlock._text import well_formed, well_formed_data
 from interlock.messages._attempt import Attempt
-from interlock.messages._merge import can_grow, fold_parts
+from interlock.messages._merge import append_part, can_grow, fold_parts
 from interlock.messages._timeline import Timeline
 from interlock.messages.parts import (
     DataPart,
     Message,
-    MessageContent,
     Part,
     ReasoningPart,
     StepStartPart,
@@ -24,11 +23,67 @@ def append_response(
     timeline: Timeline, attempt: Attempt | None, parts: Sequence[Part], message_id: str, model: str | None
 ) -> Message:
     """Put an attempt's parts into the response message; the message."""
-    texts = []
-    for part in parts:
-        _mend(part)
-        if part.__class__ is TextPart and part.type == "text":
-            texts.append(part.text)
+    texts = _mend(parts)
+    message = None
+    if attempt is not None and timeline.waiting is attempt and not attempt.has_opened:
+        message = _grow(timeline, attempt, parts, message_id, model)
+    if message is None:
+        timeline.before_change()
+        message = _fold(timeline, attempt, parts, message_id, model)
+    if texts:
+        message.content.content = "\n".join(texts)
+    return message
+
+
+def _grow(
+    timeline: Timeline, attempt: Attempt, parts: Sequence[Part], message_id: str, model: str | None
+) -> Message | None:
+    """The ordinary step: it begins the response, or puts its parts behind those of the step before.
+
+    The attempt's snapshot still waits. So nothing changed since the attempt began, and nobody but the list can have
+    changed anything before: there is no data of this step in the response, and no edit of a hook.
+
+    Returns:
+        The message; ``None``, with nothing changed, if the step needs a closer look.
+    """
+    newest = timeline.newest
+    if newest is None or newest.role != "assistant":
+        if timeline.find(message_id) is not None or _repeats_a_call(parts, {}):
+            return None
+        message = timeline.begin("assistant", [], message_id, "response")
+        attempt.made.add(message.id)
+    else:
+        is_own = newest.id == message_id and timeline.source_of(newest) == "response"
+        if not is_own or not can_grow(newest, message_id, timeline.thread_id):
+            return None
+        if _repeats_a_call(parts, timeline.index_of(newest).calls):
+            return None
+        message = newest
+    attempt.grow(message)
+    attempt.has_opened = True
+    held = message.content.parts
+    size = len(held)
+    if size and held[-1].type != "step-start" and parts[0].type != "step-start":
+        held.append(StepStartPart(model=model))
+    else:
+        size = max(0, size - 1)
+    timeline.touch(message, size)
+    held.append(parts[0])
+    for part in parts[1:]:
+        append_part(held, part)
+    return message
+
+
+def _repeats_a_call(parts: Sequence[Part], known: Mapping[str, ToolInvocationPart]) -> bool:
+    """Whether a call among the parts has the id of a known one, or of another among them."""
+    ids = [part.tool_invocation.tool_call_id for part in parts if isinstance(part, ToolInvocationPart)]
+    return bool(ids) and (len(set(ids)) < len(ids) or not known.keys().isdisjoint(ids))
+
+
+def _fold(
+    timeline: Timeline, attempt: Attempt | None, parts: Sequence[Part], message_id: str, model: str | None
+) -> Message:
+    """Any step: parts are folded into what is there, which hooks may have changed meanwhile; the message."""
     latest = timeline.newest
     message = _target(timeline, latest, message_id)
     content = message.content
@@ -43,13 +98,12 @@ def append_response(
         attempt.has_opened = True
     for call in fold_parts(timeline.index_of(message), parts):
         timeline.touch_part(message, call)
-    if texts:
-        content.content = "\n".join(texts)
     return message
 
 
 def append_data_part(timeline: Timeline, attempt: Attempt | None, part: DataPart, message_id: str | None) -> Message:
     """Put a data part into the message of that id, or into the current response message; the message."""
+    timeline.before_change()
     known = timeline.find(message_id) if message_id is not None else _current_response(timeline)
     message = known or _new_response(timeline, message_id or "")
     source = timeline.source_of(message)
@@ -80,10 +134,7 @@ def _target(timeline: Timeline, latest: Message | None, message_id: str) -> Mess
 def _new_response(timeline: Timeline, message_id: str) -> Message:
     """A new message at the end; it never takes the id, and so the place, of another one."""
     is_free = timeline.find(message_id) is None
-    message = Message(role="assistant", content=MessageContent(parts=[]), id=message_id if is_free else "")
-    timeline.complete(message)
-    timeline.insert(message, "response")
-    return message
+    return timeline.begin("assistant", [], message_id if is_free else "", "response")
 
 
 def _current_response(timeline: Timeline) -> Message | None:
@@ -104,14 +155,20 @@ def _open_step(
     return True
 
 
-def _mend(part: Part) -> None:
-    """Streams break characters in two; what is stored and sent must be whole."""
-    if isinstance(part, TextPart):
-        part.text = well_formed(part.text)
-    elif isinstance(part, ToolInvocationPart):
-        invocation = part.tool_invocation
-        invocation.args = well_formed_data(invocation.args)
-        if invocation.result is not None:
-            invocation.result = well_formed_data(invocation.result)
-    elif isinstance(part, ReasoningPart):
-        part.reasoning = well_formed(part.reasoning)
+def _mend(parts: Sequence[Part]) -> list[str]:
+    """Make the parts whole, as what is stored and sent must be: streams break characters in two. Their texts."""
+    texts: list[str] = []
+    for part in parts:
+        if isinstance(part, TextPart):
+            if not part.text.isascii():
+                part.text = well_formed(part.text)
+            if part.type == "text":
+                texts.append(part.text)
+        elif isinstance(part, ToolInvocationPart):
+            invocation = part.tool_invocation
+            invocation.args = well_formed_data(invocation.args)
+            if invocation.result is not None:
+                invocation.result = well_formed_data(invocation.result)
+        elif isinstance(part, ReasoningPart):
+            part.reasoning = well_formed(part.reasoning)
+    return texts

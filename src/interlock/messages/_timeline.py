@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, repeat
 from operator import attrgetter, le
 from time import time_ns
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
 from interlock.messages._part_index import PartIndex
-from interlock.messages.parts import Message, Part, StepStartPart, TextPart
+from interlock.messages.parts import Message, MessageContent, Part, StepStartPart, TextPart
 
 Source = Literal["input", "response", "memory", "context"]
 
@@ -29,6 +29,14 @@ Change = tuple[int, int]
 _NO_CHANGE: Change = (2**62, 0)
 
 
+class Snapshot(Protocol):
+    """What has to know the messages as they are before somebody changes them."""
+
+    def take(self, timeline: Timeline) -> None:
+        """Note what the messages are."""
+        ...
+
+
 class Timeline(msgspec.Struct, eq=False):
     """Sorted by ``created_at``, ties in order of insertion."""
 
@@ -40,7 +48,9 @@ class Timeline(msgspec.Struct, eq=False):
     """Makes ids for messages that have none."""
     items: list[Message] = []
     is_exposed: bool = False
-    """Whether somebody outside may hold messages of the list, and edit them in place."""
+    """Whether somebody outside may hold messages of the list, and edit them in place; set by ``expose``."""
+    waiting: Snapshot | None = None
+    """A snapshot that is taken before the first change that it does not follow by itself."""
     orphans: dict[str, Message] = {}
     """Call id → the message made of a tool result whose call is not in the list (R3.5)."""
     revision: int = 0
@@ -129,6 +139,37 @@ class Timeline(msgspec.Struct, eq=False):
         return change
 
     # -- changing ------------------------------------------------------------------------------------------------
+
+    def before_change(self) -> None:
+        """Take the snapshot that waits, as whoever changes messages must first."""
+        snapshot = self.waiting
+        if snapshot is not None:
+            self.waiting = None
+            snapshot.take(self)
+
+    def expose(self) -> None:
+        """From now on somebody outside may hold messages of the list, and edit them in place."""
+        self.before_change()
+        self.is_exposed = True
+
+    def begin(self, role: str, parts: list[Part], message_id: str, source: Source) -> Message:
+        """A new message of this moment, at the end. The id must be free; one is made if it is empty."""
+        message = Message(
+            role=role,
+            content=MessageContent(parts=parts),
+            id=message_id or self.generate_id(),
+            created_at=self.next_time(),
+            thread_id=self.thread_id,
+            resource_id=self.resource_id,
+        )
+        self._dated.append(message)
+        items = self.items
+        self._by_id[message.id] = message
+        self._sources[id(message)] = source
+        self._counts[source] += 1
+        self._note_order(len(items))
+        items.append(message)
+        return message
 
     def complete(self, message: Message) -> None:
         """Fill in what the message has not: id, date, thread, resource, parts (R3.5, R3.12, R3.13, R4.20)."""
@@ -276,7 +317,10 @@ class Timeline(msgspec.Struct, eq=False):
         """Note that a message changed from a part on."""
         items = self.items
         is_newest = bool(items) and items[-1] is message
-        self._note(len(items) - 1 if is_newest else self.position(message), part)
+        change = (len(items) - 1 if is_newest else self.position(message), part)
+        if change < self._change:
+            self._change = change
+        self.revision += 1
 
     def touch_part(self, message: Message, part: Part) -> None:
         """Note that this part of a message changed."""
@@ -348,16 +392,13 @@ class Timeline(msgspec.Struct, eq=False):
         if self._by_id.get(message.id) is message:
             del self._by_id[message.id]
 
-    def _note(self, position: int, part: int) -> None:
-        change = (position, part)
-        if change < self._change:
-            self._change = change
-        self.revision += 1
-
     def _note_order(self, position: int) -> None:
         """Note that messages came, went or moved from a position on."""
         self._of_source.clear()
-        self._note(position, 0)
+        change = (position, 0)
+        if change < self._change:
+            self._change = change
+        self.revision += 1
 
 
 def _is_sorted(moments: list[datetime | None]) -> bool:

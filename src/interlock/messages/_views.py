@@ -18,15 +18,16 @@ from interlock.messages.prompt import PromptMessage
 class View:
     """Some of a list's messages, in order, in any format. Every call builds a new list."""
 
-    __slots__ = ("_source", "_timeline")
+    __slots__ = ("_expose", "_source", "_timeline")
 
-    def __init__(self, timeline: Timeline, source: Source | None) -> None:
+    def __init__(self, timeline: Timeline, source: Source | None, expose: Callable[[], None]) -> None:
         self._timeline = timeline
         self._source = source
+        self._expose = expose
 
     def db(self) -> list[Message]:
         """The live messages: an edit of one is seen by everybody."""
-        self._timeline.is_exposed = True
+        self._expose()
         return list(self._messages())
 
     def ui(self) -> list[dict[str, Any]]:
@@ -50,8 +51,10 @@ class AllView(View):
 
     __slots__ = ("_cache", "_system")
 
-    def __init__(self, timeline: Timeline, system: SystemMessages, cache: PromptCache) -> None:
-        super().__init__(timeline, None)
+    def __init__(
+        self, timeline: Timeline, system: SystemMessages, cache: PromptCache, expose: Callable[[], None]
+    ) -> None:
+        super().__init__(timeline, None, expose)
         self._system = system
         self._cache = cache
 
@@ -68,45 +71,50 @@ class AllView(View):
 class Views:
     """``message_list.get``."""
 
-    __slots__ = ("_cache", "_system", "_timeline")
+    __slots__ = ("_cache", "_expose", "_system", "_timeline")
 
-    def __init__(self, timeline: Timeline, system: SystemMessages, cache: PromptCache) -> None:
+    def __init__(
+        self, timeline: Timeline, system: SystemMessages, cache: PromptCache, expose: Callable[[], None]
+    ) -> None:
         self._timeline = timeline
+        self._expose = expose
         self._system = system
         self._cache = cache
 
     @property
     def all(self) -> AllView:
         """Every message."""
-        return AllView(self._timeline, self._system, self._cache)
+        return AllView(self._timeline, self._system, self._cache, self._expose)
 
     @property
     def input(self) -> View:
         """This call's messages."""
-        return View(self._timeline, "input")
+        return View(self._timeline, "input", self._expose)
 
     @property
     def response(self) -> View:
         """What this run produced."""
-        return View(self._timeline, "response")
+        return View(self._timeline, "response", self._expose)
 
     @property
     def remembered(self) -> View:
         """Loaded history and recall."""
-        return View(self._timeline, "memory")
+        return View(self._timeline, "memory", self._expose)
 
 
 class Removal:
     """Some of a list's messages, to be removed."""
 
-    __slots__ = ("_remove",)
+    __slots__ = ("_source", "_timeline")
 
-    def __init__(self, remove: Callable[[], list[Message]]) -> None:
-        self._remove = remove
+    def __init__(self, timeline: Timeline, source: Source | None) -> None:
+        self._timeline = timeline
+        self._source = source
 
     def db(self) -> list[Message]:
         """Remove them; they are returned in order."""
-        return self._remove()
+        self._timeline.before_change()
+        return self._timeline.remove(self._timeline.of_source(self._source))
 
 
 class Removals:
@@ -120,14 +128,14 @@ class Removals:
     @property
     def all(self) -> Removal:
         """Every message, ``context`` and ``memory`` too."""
-        return Removal(lambda: self._timeline.remove(self._timeline.items))
+        return Removal(self._timeline, None)
 
     @property
     def input(self) -> Removal:
         """This call's messages."""
-        return Removal(lambda: self._timeline.remove(self._timeline.of_source("input")))
+        return Removal(self._timeline, "input")
 
     @property
     def response(self) -> Removal:
         """What this run produced."""
-        return Removal(lambda: self._timeline.remove(self._timeline.of_source("response")))
+        return Removal(self._timeline, "response")

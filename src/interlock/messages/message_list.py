@@ -12,7 +12,13 @@ from interlock.messages._add import add_message, add_outcomes, find_owner, find_
 from interlock.messages._attempt import Attempt
 from interlock.messages._copying import copy_message
 from interlock.messages._input import read_message, read_messages
-from interlock.messages._merge import mirror_invocation, update_invocation
+from interlock.messages._merge import (
+    mirror_invocation,
+    position_of_call,
+    set_result,
+    update_invocation,
+    with_result,
+)
 from interlock.messages._model_output import is_stale, without_output
 from interlock.messages._prompt_cache import PromptCache
 from interlock.messages._reconcile import reconcile
@@ -43,7 +49,7 @@ class MessageList:
         generate_message_id: Makes the ids of messages that have none; random UUIDs otherwise.
     """
 
-    __slots__ = ("_attempt", "_cache", "_system", "_timeline")
+    __slots__ = ("_attempt", "_cache", "_system", "_timeline", "has_been_exposed")
 
     def __init__(
         self,
@@ -55,6 +61,8 @@ class MessageList:
         self._system = SystemMessages()
         self._cache = PromptCache(self._timeline)
         self._attempt: Attempt | None = None
+        self.has_been_exposed = False
+        """Whether somebody may hold live messages, and edit them in place; for the run to read."""
 
     def add(self, messages: Any, source: str, *, merge: bool = True) -> Self:
         """Add a string (a user's), a message of any shape, or a nested list of these (R3.3).
@@ -73,6 +81,7 @@ class MessageList:
             return self._add_only_system(messages)
         known_source = _source(source)
         timeline = self._timeline
+        timeline.before_change()
         history, rest = _split(messages)
         read = list(read_messages(rest, len(history)))
         if history and not timeline.extend(history, known_source, merge=merge):
@@ -95,7 +104,7 @@ class MessageList:
 
         ``get.all`` also has ``prompt()`` and ``llm_prompt()``.
         """
-        return Views(self._timeline, self._system, self._cache)
+        return Views(self._timeline, self._system, self._cache, self.expose)
 
     @property
     def clear(self) -> Removals:
@@ -106,7 +115,7 @@ class MessageList:
 
     def get_by_id(self, message_id: str) -> Message | None:
         """The live message of that id."""
-        self._timeline.is_exposed = True
+        self.expose()
         return self._timeline.find(message_id)
 
     def parts_of(self, message_id: str) -> list[Part]:
@@ -121,6 +130,7 @@ class MessageList:
 
     def remove_by_ids(self, ids: Iterable[str]) -> list[Message]:
         """Remove messages; those that were there are returned in order (R3.21)."""
+        self._timeline.before_change()
         found = [self._timeline.find(message_id) for message_id in ([ids] if isinstance(ids, str) else ids)]
         return self._timeline.remove([message for message in found if message is not None])
 
@@ -134,6 +144,7 @@ class MessageList:
             return False
         new = read_message(message)
         if new is not old:
+            self._timeline.before_change()
             source = self._timeline.source_of(old)
             assert source is not None
             new.id = old.id
@@ -169,7 +180,7 @@ class MessageList:
         """The newest call with that id, live."""
         part = self.peek_tool_invocation(tool_call_id)
         if part is not None:
-            self._timeline.is_exposed = True
+            self.expose()
         return part
 
     def peek_tool_invocation(self, tool_call_id: str) -> ToolInvocationPart | None:
@@ -213,6 +224,33 @@ class MessageList:
         self._timeline.touch_part(message, call)
         if source != "context":
             self._timeline.set_source(message, "response")
+        return True
+
+    def record_result(self, part: ToolInvocationPart, result: Any, metadata: Mapping[str, Any] | None = None) -> bool:
+        """Put a result into the newest call with the part's id, as ``update_tool_invocation`` does (R3.20, R10.7).
+
+        Args:
+            part: The call as the run knows it, most often the very part that the newest message has.
+            result: What came of it.
+            metadata: Merged into the call's provider metadata.
+
+        Returns:
+            Whether there was such a call.
+        """
+        timeline = self._timeline
+        message = timeline.newest
+        at = -1 if message is None else position_of_call(message, part.tool_invocation.tool_call_id)
+        if message is None or at < 0 or message.content.parts[at] is not part:
+            return self.update_tool_invocation(with_result(part, result, metadata))
+        attempt = self._attempt
+        if attempt is None or timeline.waiting is not attempt or not attempt.has_added(message, at):
+            source = self._before_change(message)
+            if source != "context":
+                timeline.set_source(message, "response")
+        set_result(part, result, metadata)
+        if message.content.tool_invocations:
+            mirror_invocation(message, part)
+        timeline.touch(message, at)
         return True
 
     # -- system messages -----------------------------------------------------------------------------------------
@@ -276,6 +314,7 @@ class MessageList:
         Raises:
             InvalidMessageError: an element is no message; nothing was changed.
         """
+        self._timeline.before_change()
         reconcile(self._timeline, self._system, returned, stage, _source(default_source))
 
     def refresh_mirrors(self) -> None:
@@ -310,8 +349,9 @@ class MessageList:
                 content.content = None
 
     def expose(self) -> None:
-        """Somebody is handed live messages of a ``stage``, and may edit them in place."""
-        self._timeline.is_exposed = True
+        """Somebody is handed live messages, and may edit them in place."""
+        self.has_been_exposed = True
+        self._timeline.expose()
 
     def append_response(self, parts: list[Part], *, message_id: str, model: str | None = None) -> Message | None:
         """Add what an attempt produced, as ``add`` adds an assistant message of source ``response`` (R3.17 to R3.19).
@@ -358,8 +398,16 @@ class MessageList:
 
     def response_snapshot(self) -> Attempt:
         """Remember the response before an attempt, for ``restore_response`` (R7.9)."""
-        self._attempt = Attempt.begin(self._timeline)
-        return self._attempt
+        self._attempt = attempt = Attempt()
+        attempt.take(self._timeline)
+        self._timeline.waiting = None
+        return attempt
+
+    def begin_attempt(self) -> None:
+        """``response_snapshot`` of what only the next ``restore_response`` may need: it waits for the first change."""
+        self._attempt = self._timeline.waiting = Attempt()
+        if self.has_been_exposed:
+            self._timeline.before_change()
 
     def restore_response(self, snapshot: Attempt | None = None) -> None:
         """Take out what response messages gained since the snapshot, by default the last one taken (R7.9).
@@ -369,6 +417,7 @@ class MessageList:
         """
         attempt = snapshot or self._attempt
         if attempt is not None:
+            self._timeline.before_change()
             attempt.undo(self._timeline)
 
     # -- copies --------------------------------------------------------------------------------------------------
@@ -389,6 +438,7 @@ class MessageList:
         What the branch left as it was, messages and parts of them, stays the same object; what it changed is its own.
         """
         timeline, branch = self._timeline, fork._timeline
+        timeline.before_change()
         branch.settle()
         timeline.settle()
         timeline.remove([message for message in timeline.items if branch.find(message.id) is None])
@@ -408,6 +458,7 @@ class MessageList:
 
     def serialize(self) -> dict[str, Any]:
         """All messages, their sources and the system messages as JSON data (R3.26)."""
+        self._timeline.before_change()
         self._timeline.settle()
         out: dict[str, Any] = {
             "threadId": self._timeline.thread_id,
@@ -464,6 +515,7 @@ class MessageList:
 
     def _before_change(self, message: Message) -> Source | None:
         source = self._timeline.source_of(message)
+        self._timeline.before_change()
         if self._attempt is not None:
             self._attempt.remember(message, self._timeline)
         return source

@@ -291,6 +291,7 @@ class Timeline(msgspec.Struct, eq=False):
         self._sources[id(message)] = source
         self._counts[source] += 1
         self._of_source.clear()
+        self.revision += 1
 
     def date_after_history(self) -> None:
         """Put this run's messages that came without a date behind history that seems to be a little newer.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from interlock._ids import new_id
 from interlock.errors import InvalidMessageError
@@ -33,6 +33,20 @@ from interlock.messages.text import follow_reasoning, mirrored_text, texts_of
 _log = logging.getLogger("interlock")
 
 _SOURCE_NAMES: dict[str, Source] = {**{source: source for source in SOURCES}, "user": "input"}
+
+
+class Changes(Protocol):
+    """What tells whether the messages of a list can have changed."""
+
+    @property
+    def revision(self) -> int:
+        """Rises with every change made through the list."""
+        ...
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether somebody outside may hold messages of the list, and edit them in place."""
+        ...
 
 
 class MessageList:
@@ -127,6 +141,11 @@ class MessageList:
     def revision(self) -> int:
         """A number that rises with every change made through the list; edits of live messages do not count."""
         return self._timeline.revision
+
+    @property
+    def changes(self) -> Changes:
+        """What the runtime looks at after every hook, without a call: whether anything can have changed."""
+        return self._timeline
 
     def remove_by_ids(self, ids: Iterable[str]) -> list[Message]:
         """Remove messages; those that were there are returned in order (R3.21)."""

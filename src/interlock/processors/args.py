@@ -64,13 +64,8 @@ class HookArgs(msgspec.Struct, dict=True, eq=False):
 
     _scope: RunScope
     _bound: BoundProcessor
-    _stage: Any
-    _staged: list[Message] | None = None
-    """The messages as they were when the hook first looked."""
 
     _hook = ""
-    _stage_source: ClassVar[Source | None] = None
-    """Of which messages the hook gives back a changed list; ``None`` for all."""
 
     def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Any = None) -> NoReturn:
         """Stop the run, or with ``retry`` ask for another attempt of this step (R6.1, R7.6).
@@ -164,27 +159,6 @@ class HookArgs(msgspec.Struct, dict=True, eq=False):
         return self._scope.use_budget()
 
     @lazy
-    def message_list(self) -> MessageList:
-        """The run's one live message list."""
-        # A returned list is reconciled against what was there before the hook could add to the list (R3.22).
-        message_list = self._scope.data.message_list
-        if self._staged is None:
-            self._staged = message_list.stage(self._stage_source)
-        return message_list
-
-    @property
-    def _stage_messages(self) -> list[Message]:
-        if self._staged is None:
-            self._staged = self._scope.data.message_list.stage(self._stage_source)
-        return self._staged
-
-    @lazy
-    def messages(self) -> list[Message]:
-        """All messages, in order: a list of its own, with live elements (R2.2)."""
-        self._scope.data.message_list.expose()
-        return list(self._stage_messages)
-
-    @lazy
     def system_messages(self) -> list[dict[str, Any]]:
         """The untagged system messages as ``{"role": "system", "content": …}``; copies (R2.4)."""
         return self._scope.data.message_list.get_system_messages()
@@ -204,7 +178,32 @@ class HookArgs(msgspec.Struct, dict=True, eq=False):
         return f"{type(self).__name__}(processor={self._bound.processor.id!r}, run_id={self._scope.data.run_id!r})"
 
 
-class _WithCurrentStep(HookArgs):
+class MessageHookArgs(HookArgs):
+    """What the hooks get that are run in a row, each once (all but those of the stream)."""
+
+    _stage: Any
+    message_list: MessageList
+    """The run's one live message list."""
+    _staged: list[Message] | None = None
+    """The messages before the hook ran: what it returns is reconciled against these (R3.22)."""
+
+    _stage_source: ClassVar[Source | None] = None
+    """Of which messages the hook gives back a changed list; ``None`` for all."""
+
+    @property
+    def _stage_messages(self) -> list[Message]:
+        if self._staged is None:
+            self._staged = self._scope.data.message_list.stage(self._stage_source)
+        return self._staged
+
+    @lazy
+    def messages(self) -> list[Message]:
+        """All messages, in order: a list of its own, with live elements (R2.2)."""
+        self._scope.data.message_list.expose()
+        return list(self._stage_messages)
+
+
+class _WithCurrentStep(MessageHookArgs):
     @lazy
     def steps(self) -> list[StepResult]:
         """Accepted steps and, last, the step being processed, without tool results yet (R2.5)."""
@@ -214,7 +213,7 @@ class _WithCurrentStep(HookArgs):
         return [*steps, current] if current is not None else list(steps)
 
 
-class ProcessInputArgs(HookArgs):
+class ProcessInputArgs(MessageHookArgs):
     """Arguments of ``process_input`` (section 2.2).
 
     Runs: before the first step, when history, context and input are in the message list.
@@ -232,7 +231,7 @@ class ProcessInputArgs(HookArgs):
         return None
 
 
-class ProcessInputStepArgs(HookArgs):
+class ProcessInputStepArgs(MessageHookArgs):
     """Arguments of ``process_input_step`` (section 2.3).
 
     Runs: at the start of an attempt, before the prompt is made.
@@ -290,7 +289,7 @@ class ProcessInputStepArgs(HookArgs):
         return self._stage.message_id
 
 
-class ProcessLLMRequestArgs(HookArgs):
+class ProcessLLMRequestArgs(MessageHookArgs):
     """Arguments of ``process_llm_request`` (section 2.4).
 
     Runs: when the prompt is made, before the provider is called.
@@ -518,14 +517,12 @@ class ProcessToolResultArgs(_WithCurrentStep):
         """The tool's input."""
         return self._stage.args
 
-    @lazy
-    def result(self) -> Any:
-        """The result as earlier processors left it (R10.7); what this hook does to it changes nothing here (R0.4)."""
-        return self._stage.result
+    result: Any = None
+    """The result as earlier processors left it (R10.7); what this hook does to it changes nothing here (R0.4)."""
 
     def __post_init__(self) -> None:
         # Read before the hook can edit the message that it comes from.
-        _ = self.result
+        self.result = self._stage.result
 
     @lazy
     def provider_executed(self) -> bool | None:
@@ -538,7 +535,7 @@ class ProcessToolResultArgs(_WithCurrentStep):
         return self._scope.data.message_list.get_all_system_messages()
 
 
-class ProcessAPIErrorArgs(HookArgs):
+class ProcessAPIErrorArgs(MessageHookArgs):
     """Arguments of ``process_api_error`` (section 2.9).
 
     Runs: when a provider call has failed and its model client gave up (R7.14).
@@ -562,7 +559,7 @@ class ProcessAPIErrorArgs(HookArgs):
         return self._stage.message_id
 
 
-class ProcessOutputResultArgs(HookArgs):
+class ProcessOutputResultArgs(MessageHookArgs):
     """Arguments of ``process_output_result`` (section 2.10).
 
     Runs: at the end, after completion, a step limit, a model error or a cancellation; not after a tripwire (R1.14).

@@ -15,6 +15,7 @@ from interlock.chunks import RUN_TYPES, Chunk, chunk_from_dict, flaw_of
 from interlock.errors import ConfigurationError, InvalidMessageError
 from interlock.messages import MessageList
 from interlock.processors import args as a
+from interlock.processors.bound import BoundProcessor
 from interlock.processors.results import (
     CachedStepChunk,
     CachedStepResponse,
@@ -26,6 +27,7 @@ from interlock.processors.results import (
     is_tool_choice,
     read_result,
 )
+from interlock.processors.scope import RunScope
 from interlock.processors.stages import ErrorStage, RequestStage, StepStage
 
 _log = logging.getLogger("interlock")
@@ -35,7 +37,7 @@ class Hook(msgspec.Struct, frozen=True):
     """One row of the table."""
 
     name: str
-    args: type[a.HookArgs]
+    args: type[a.MessageHookArgs]
     apply: Callable[[Any, Any, Any], None]
     """``(args, stage, result)``: brings a result that is not ``None`` into the run; raises ``InvalidResultError``."""
     is_logged: bool = False
@@ -46,6 +48,10 @@ class Hook(msgspec.Struct, frozen=True):
     """Whether a hook may return the message list, which changes nothing more."""
     stops: Callable[[Any], bool] | None = None
     """Whether the chain ends early, given the stage."""
+
+    def args_of(self, scope: RunScope, bound: BoundProcessor, stage: Any) -> a.MessageHookArgs:
+        """The args of one call, as the messages are now."""
+        return self.args(scope, bound, stage, scope.data.message_list)
 
 
 # -- applying results ---------------------------------------------------------------------------------------------
@@ -77,18 +83,18 @@ def _apply_input_step(args: a.ProcessInputStepArgs, stage: StepStage, result: An
         _STEP_KEYS[name](args, stage, value)
 
 
-def _set_messages(args: a.HookArgs, stage: StepStage, value: Any) -> None:
+def _set_messages(args: a.MessageHookArgs, stage: StepStage, value: Any) -> None:
     if value is not None:
         _reconcile(args, value, "input")
 
 
-def _set_message_list(args: a.HookArgs, stage: StepStage, value: Any) -> None:
+def _set_message_list(args: a.MessageHookArgs, stage: StepStage, value: Any) -> None:
     if not isinstance(value, MessageList):
         raise _unexpected(value, "the message list under 'message_list'")
     _check_own_list(args, value)
 
 
-def _set_model(args: a.HookArgs, stage: StepStage | ErrorStage, value: Any) -> None:
+def _set_model(args: a.MessageHookArgs, stage: StepStage | ErrorStage, value: Any) -> None:
     if value is None:
         return
     try:
@@ -97,14 +103,14 @@ def _set_model(args: a.HookArgs, stage: StepStage | ErrorStage, value: Any) -> N
         raise InvalidResultError(f"'model' cannot be used: {error}", "PROCESSOR_RETURNED_UNSUPPORTED_MODEL") from error
 
 
-def _set_tools(args: a.HookArgs, stage: StepStage, value: Any) -> None:
+def _set_tools(args: a.MessageHookArgs, stage: StepStage, value: Any) -> None:
     try:
         stage.tools = stage.resolve_tools(value if value is not None else {})
     except (ConfigurationError, TypeError) as error:
         raise InvalidResultError(f"'tools' cannot be used: {error}") from error
 
 
-def _set_settings(args: a.HookArgs, stage: StepStage, value: Any) -> None:
+def _set_settings(args: a.MessageHookArgs, stage: StepStage, value: Any) -> None:
     if value is not None and not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
         raise _unexpected(value, "a mapping from names to values under 'model_settings'")
     settings = snake_settings(value or {})
@@ -114,27 +120,27 @@ def _set_settings(args: a.HookArgs, stage: StepStage, value: Any) -> None:
     stage.model_settings = settings
 
 
-def _set_active_tools(args: a.HookArgs, stage: StepStage, value: Any) -> None:
+def _set_active_tools(args: a.MessageHookArgs, stage: StepStage, value: Any) -> None:
     is_list = isinstance(value, Sequence) and not isinstance(value, str)
     if value is not None and not (is_list and all(isinstance(name, str) for name in value)):
         raise _unexpected(value, "a list of tool names under 'active_tools'")
     stage.active_tools = None if value is None else list(value)
 
 
-def _set_tool_choice(args: a.HookArgs, stage: StepStage, value: Any) -> None:
+def _set_tool_choice(args: a.MessageHookArgs, stage: StepStage, value: Any) -> None:
     if value is not None and not is_tool_choice(value):
         raise _unexpected(value, "'auto', 'none', 'required' or {'type': 'tool', 'toolName': name} under 'tool_choice'")
     stage.tool_choice = value
     stage.choice_of = args._bound.processor.id
 
 
-def _set_provider_options(args: a.HookArgs, stage: StepStage, value: Any) -> None:
+def _set_provider_options(args: a.MessageHookArgs, stage: StepStage, value: Any) -> None:
     if value is not None and not isinstance(value, Mapping):
         raise _unexpected(value, "a mapping under 'provider_options'")
     stage.provider_options = None if value is None else dict(value)
 
 
-def _set_structured_output(args: a.HookArgs, stage: StepStage, value: Any) -> None:
+def _set_structured_output(args: a.MessageHookArgs, stage: StepStage, value: Any) -> None:
     try:
         stage.structured_output = stage.resolve_object(value)
     except ConfigurationError as error:
@@ -210,11 +216,11 @@ def _read_cached(item: Any) -> Chunk:
     return chunk
 
 
-def _ignore(args: a.HookArgs, stage: Any, result: Any) -> None:
+def _ignore(args: a.MessageHookArgs, stage: Any, result: Any) -> None:
     _log.debug("%s ignores what a processor returned: the return value is reserved (R2.23)", args._hook)
 
 
-def _apply_output(args: a.HookArgs, stage: Any, result: Any) -> None:
+def _apply_output(args: a.MessageHookArgs, stage: Any, result: Any) -> None:
     if isinstance(result, (list, tuple)) and not result:
         return  # R2.29: an empty list means "no change" here
     if not _is_list_result(args, result, "response"):
@@ -236,7 +242,7 @@ def _apply_error(args: a.ProcessAPIErrorArgs, stage: ErrorStage, result: Any) ->
         stage.retry = True
 
 
-def _is_list_result(args: a.HookArgs, result: Any, default_source: str) -> bool:
+def _is_list_result(args: a.MessageHookArgs, result: Any, default_source: str) -> bool:
     if isinstance(result, MessageList):
         _check_own_list(args, result)
         return True
@@ -246,7 +252,7 @@ def _is_list_result(args: a.HookArgs, result: Any, default_source: str) -> bool:
     return False
 
 
-def _check_own_list(args: a.HookArgs, returned: MessageList) -> None:
+def _check_own_list(args: a.MessageHookArgs, returned: MessageList) -> None:
     if returned is not args._scope.data.message_list:
         raise InvalidResultError(
             "it is a MessageList other than the one passed in; change args.message_list, or return a list of messages",
@@ -254,7 +260,7 @@ def _check_own_list(args: a.HookArgs, returned: MessageList) -> None:
         )
 
 
-def _reconcile(args: a.HookArgs, returned: Any, default_source: str) -> None:
+def _reconcile(args: a.MessageHookArgs, returned: Any, default_source: str) -> None:
     if not isinstance(returned, (list, tuple)):
         raise _unexpected(returned, "a list of messages under 'messages'")
     try:
@@ -263,7 +269,7 @@ def _reconcile(args: a.HookArgs, returned: Any, default_source: str) -> None:
         raise InvalidResultError(f"the list holds something that is no message: {error}") from error
 
 
-def _replace_system(args: a.HookArgs, value: Any) -> None:
+def _replace_system(args: a.MessageHookArgs, value: Any) -> None:
     if not isinstance(value, (list, tuple)):
         raise _unexpected(value, "a list under 'system_messages'")
     try:

@@ -89,10 +89,14 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
     if scope.trip is not None or scope.failure is not None:
         # What a background task or a flush left behind takes effect before another hook runs (R6.3, R19.4).
         await scope.check()
-    observer, message_list = scope.observer, scope.data.message_list
+    observer, message_list, make_args = scope.observer, scope.data.message_list, hook.args
+    changes, staged, staged_at = message_list.changes, None, -1
     unchanged = message_list if hook.takes_list else None
     for bound in processors:
-        args = hook.args(scope, bound, stage)
+        if hook.takes_list and changes.revision != staged_at:
+            staged, staged_at = message_list.stage(make_args._stage_source), changes.revision
+        # A workflow reads the messages when its branches are done.
+        args = make_args(scope, bound, stage, message_list, staged if bound.is_observed else None)
         event = None if observer is None else _begin(hook, bound, scope, args)
         revision = 0 if event is None else message_list.revision
         result = None
@@ -100,7 +104,8 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
             result = bound.call(args)
             if bound.is_async or (result is not None and hasattr(result, "__await__")):
                 result = await result
-            message_list.forget_removed_texts()
+            if changes.is_exposed:
+                message_list.forget_removed_texts()
             if result is not None and result is not unchanged and scope.trip is None:
                 hook.apply(args, stage, result)
         except TripWire as tripwire:
@@ -127,7 +132,8 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
             return
         if hook.stops is not None and hook.stops(stage):
             break
-    message_list.refresh_mirrors()
+    if changes.is_exposed:
+        message_list.refresh_mirrors()
 
 
 def _is_tolerated(hook: Hook, bound: BoundProcessor, error: Exception) -> bool:

@@ -126,18 +126,25 @@ class ToolResultStage(Stage, kw_only=True):
     provider_executed: bool | None
     current: StepResult | None
     message_list: MessageList
+    _read_at: int = -1
+    _read: Any = None
 
     def fork(self, message_list: MessageList) -> Self:
         """A stage that reads the result from ``message_list``."""
         twin = copy(self)
         twin.message_list = message_list
+        twin._read_at = -1
         return twin
 
     @property
     def result(self) -> Any:
-        """The result as it stands."""
-        outcome = self.outcome()
-        return self.raw if outcome is None or outcome.error_text is not None else outcome.result
+        """The result as it stands; read again only if it may have changed."""
+        changes = self.message_list.changes
+        if changes.is_exposed or changes.revision != self._read_at:
+            self._read_at = changes.revision
+            outcome = self.outcome()
+            self._read = self.raw if outcome is None or outcome.error_text is not None else outcome.result
+        return self._read
 
     def outcome(self) -> ToolOutcome | None:
         """What the hooks made of the call; ``None`` if it is not in the message list any more."""

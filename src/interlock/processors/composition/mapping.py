@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from interlock.errors import ProcessorReturnError, ProcessorWorkflowError
 from interlock.messages import Message, MessageList
-from interlock.processors.args import HookArgs
+from interlock.processors.args import HookArgs, MessageHookArgs, ProcessOutputStreamArgs
 from interlock.processors.bound import WorkflowStep
 from interlock.processors.composition.branch_scope import BranchScope
 from interlock.processors.composition.step_data import MapArgs, ProcessorStepData, read_step_data
 from interlock.processors.stages import Stage
+
+_Args = MessageHookArgs | ProcessOutputStreamArgs
 
 
 class Fork(NamedTuple):
@@ -62,7 +64,7 @@ class BoundMap:
         """Whether the function may have to wait."""
         return inspect.iscoroutinefunction(self._function)
 
-    async def ask(self, input_data: Any, data: ProcessorStepData, trail: Trail, args: HookArgs) -> dict[str, Any]:
+    async def ask(self, input_data: Any, data: ProcessorStepData, trail: Trail, args: _Args) -> dict[str, Any]:
         """What the function wants, with its choice among the forks already taken over into the live list.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from interlock.processors.args import HookArgs
+from interlock.processors.args import MessageHookArgs
 from interlock.processors.base import FLUSH_HOOK
 from interlock.processors.bound import BoundProcessor, WorkflowStep
 from interlock.processors.composition.branch_scope import BranchScope, branch_scopes, run_branches
@@ -109,7 +109,7 @@ class BoundMapStep(BoundStep):
         call = partial(self._map_data, hook, trail)
         await run_hook(hook, (self._node.bound(hook.name, call),), scope, stage)
 
-    async def _map_data(self, hook: Hook, trail: Trail, args: HookArgs) -> Any:
+    async def _map_data(self, hook: Hook, trail: Trail, args: MessageHookArgs) -> Any:
         data = _read(hook, args)
         return hook_result(data.phase, await self._map.ask(data, data, trail, args), args)
 
@@ -161,7 +161,7 @@ class BoundFork(BoundStep):
             call = partial(self._run_branches, hook, trail)
             await run_hook(hook, (self._node.bound(hook.name, call),), scope, stage)
 
-    async def _run_branches(self, hook: Hook, trail: Trail | None, args: HookArgs) -> Any:
+    async def _run_branches(self, hook: Hook, trail: Trail | None, args: MessageHookArgs) -> Any:
         data = _read(hook, args)
         chosen = self.choose(data, hook.name)
         if not isinstance(chosen, list):
@@ -178,7 +178,7 @@ class BoundFork(BoundStep):
         async def work(branch: BoundStep, fork: Fork) -> None:
             scope = fork.scope.as_scope
             await branch.run(hook, scope, fork.stage, None)
-            outputs[branch.id] = ProcessorStepData.read(hook.args(scope, args._bound, fork.stage))
+            outputs[branch.id] = ProcessorStepData.read(hook.args_of(scope, args._bound, fork.stage))
             trail.keep_fork(fork)
 
         at_once = self.is_parallel and any(branch.is_async(hook.name) for branch in working)
@@ -301,16 +301,16 @@ class BoundSequence(BoundStep):
         return Link(self._node.bound(STREAM_HOOK, ChunkMark(trail, step_id).process), None, scope)
 
     def _data(self, hook: Hook, scope: RunScope, stage: Any) -> ProcessorStepData:
-        return ProcessorStepData.read(hook.args(scope, self._node.bound(hook.name, _nothing), stage))
+        return ProcessorStepData.read(hook.args_of(scope, self._node.bound(hook.name, _nothing), stage))
 
 
-def _nothing(args: HookArgs) -> None:
+def _nothing(args: MessageHookArgs) -> None:
     """Not called: the data is only read."""
 
 
-def _read(hook: Hook, args: HookArgs) -> ProcessorStepData:
+def _read(hook: Hook, args: MessageHookArgs) -> ProcessorStepData:
     # Args of its own: those of the call must not have read the messages before a branch's changes are in the list.
-    return ProcessorStepData.read(hook.args(args._scope, args._bound, args._stage))
+    return ProcessorStepData.read(hook.args_of(args._scope, args._bound, args._stage))
 
 
 def _fork(scope: BranchScope, stage: Any) -> Fork:

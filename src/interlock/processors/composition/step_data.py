@@ -9,7 +9,7 @@ from interlock._json import camel
 from interlock.chunks import Chunk
 from interlock.context import RequestContext
 from interlock.messages import Message, MessageList
-from interlock.processors.args import HookArgs
+from interlock.processors.args import HookArgs, MessageHookArgs
 from interlock.processors.stages import Model
 from interlock.processors.steps import OutputResult, StepResult, ToolCallInfo
 from interlock.usage import Usage
@@ -108,7 +108,7 @@ class ProcessorStepData:
             setattr(self, name, value)
 
     @classmethod
-    def read(cls, args: HookArgs) -> Self:
+    def read(cls, args: MessageHookArgs) -> Self:
         """All that the phase has, as it is now."""
         phase, names = _PHASES[args._hook]
         data = cls(phase=phase)
@@ -146,7 +146,7 @@ def read_step_data(value: Any) -> dict[str, Any] | None:
     return fields if len(fields) == len(value) else None
 
 
-def hook_result(phase: Phase, fields: Mapping[str, Any], current: HookArgs) -> Any:
+def hook_result(phase: Phase, fields: Mapping[str, Any], current: MessageHookArgs) -> Any:
     """The fields that a map set, as the phase's hook would return them; what a hook cannot change is left out."""
     if phase == "inputStep":
         return {name: fields[name] for name in ("messages", "system_messages", *SETTINGS) if name in fields}

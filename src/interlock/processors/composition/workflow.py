@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Self
 import msgspec
 
 from interlock.errors import ConfigurationError
-from interlock.processors.args import HookArgs
+from interlock.processors.args import HookArgs, MessageHookArgs
 from interlock.processors.base import FLUSH_HOOK
 from interlock.processors.binding import Binder, Binding, Composite, check_processor
 from interlock.processors.bound import BoundProcessor, WorkflowStep, implements
@@ -219,7 +219,7 @@ def _as_step(value: Any, workflow_id: str) -> Step | Workflow:
     return Step(value)
 
 
-async def _run(hook: Hook, sequence: BoundSequence, args: HookArgs) -> None:
+async def _run(hook: Hook, sequence: BoundSequence, args: MessageHookArgs) -> None:
     await sequence.run(hook, args._scope, args._stage)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from interlock.agent.input_observers import observe_input
 from interlock.agent.reply_source import ReplySource
 from interlock.agent.response import ResponseAssembler, data_part
 from interlock.agent.run import Interrupted, ModelFailure, Run
-from interlock.agent.said import Said, without_quotes
+from interlock.agent.said import Alterations, content_of, without_quotes
 from interlock.agent.structured import PartialObject
 from interlock.agent.suspension import SuspendedStep
 from interlock.agent.tool_outcomes import handle_provider_outcome
@@ -120,10 +121,8 @@ class Reply(msgspec.Struct, eq=False):
     _finish: Finish | None = None
     kept: list[Chunk] | None = None
     """The chunks that survived, for ``process_llm_response``."""
-    _heard: Said | None = None
-    """What the provider said, if stream hooks may change it."""
-    _left: Said | None = None
-    """What they left of it."""
+    _alterations: Alterations | None = None
+    """What stream hooks changed of it, if there are any."""
     _metadata: dict[str, Any] = {}
     """What the provider says about its reply."""
     is_plain: bool = False
@@ -138,8 +137,8 @@ class Reply(msgspec.Struct, eq=False):
             self.warnings = list(self.call.response.warnings or [])
         self._is_flushed = run.chain is None
         if run.chain is not None:
-            self._heard, self._left = Said(), Said()
-            self.assembler.is_edited = self._is_edited
+            self._alterations = Alterations()
+            self.assembler.is_edited = self._alterations.has_thought
         if run.pipeline.by_hook["process_llm_response"]:
             self.kept = []
         self.is_plain = run.chain is None and self.kept is None and "on_chunk" not in run.callbacks
@@ -227,8 +226,8 @@ class Reply(msgspec.Struct, eq=False):
         )
 
     async def _accept_outcome(self, chunk: ToolResult | ToolErrorChunk) -> None:
-        if self._heard is not None:
-            self._heard.hear(chunk)
+        if self._alterations is not None:
+            self._alterations.heard.hear(chunk)
         if self._is_withheld(chunk):
             self._waiting_outcomes.append(chunk)
         else:
@@ -268,21 +267,31 @@ class Reply(msgspec.Struct, eq=False):
                 run.scope.outbox.append(call)
 
     async def _hear_and_screen(self, chunk: Chunk) -> list[Chunk]:
-        if self._heard is not None:
-            self._heard.hear(chunk)
-        return await self._screen(chunk)
+        """``_screen`` for a chunk as it came: what the hooks change of it is noted."""
+        alterations = self._alterations
+        content = None if alterations is None else content_of(chunk)
+        passed = await self._run.process(chunk)
+        if alterations is not None:
+            alterations.note(chunk, content, passed)
+        await self._take(passed)
+        return passed
 
-    async def _screen(self, chunk: Chunk) -> list[Chunk]:
+    async def _screen(self, chunk: Chunk) -> None:
         """Pass a chunk through the stream hooks, record what is left of it and put that into the outbox."""
         passed = await self._run.process(chunk)
+        if self._alterations is not None:
+            for one in passed:
+                self._alterations.left.hear(one)
+        await self._take(passed)
+
+    async def _take(self, passed: Sequence[Chunk]) -> None:
         for one in passed:
-            self._record(one)
+            self._enter(one)
         for one in passed:
             if isinstance(one, ResponseMetadata):
                 self._metadata |= one.payload.to_dict()
             else:
                 await self._show(one)
-        return passed
 
     async def _show(self, chunk: Chunk) -> None:
         """Put a chunk that was recorded into the outbox, and behind it what it adds to a typed answer (R12.32)."""
@@ -298,34 +307,28 @@ class Reply(msgspec.Struct, eq=False):
 
     async def take_replacement(self, chunk: Chunk, said: str | None, out: Chunk | list[Chunk] | None) -> None:
         """Take what stream hooks put in the place of a piece of a span, which said ``said``."""
-        if said is not None:
-            self._heard_text(chunk, said)
-        for one in as_list(out):
-            self._record(one)
+        passed = as_list(out)
+        assert self._alterations is not None
+        self._alterations.note(chunk, said, passed)
+        for one in passed:
+            self._enter(one)
             await self._show(one)
 
-    def note_edit(self, chunk: Any, said: str) -> None:
-        """A hook edited a piece of text in place; of those that pass as they were no account is kept."""
-        assert self._left is not None
-        self._heard_text(chunk, said)
-        self._left.hear(chunk)
+    def note_edit(self, chunk: Chunk, said: str) -> None:
+        """A hook edited a piece of text in place, which said ``said``."""
+        assert self._alterations is not None
+        self._alterations.note(chunk, said, (chunk,))
 
-    def _heard_text(self, chunk: Any, said: str) -> None:
-        assert self._heard is not None
-        self._heard.hear_text(chunk, said)
-
-    def _is_edited(self, span_id: str) -> bool:
-        """Whether stream hooks changed this span of reasoning, as far as it has come."""
-        assert self._heard is not None
-        assert self._left is not None
-        return self._heard.thoughts.get(span_id) != self._left.thoughts.get(span_id)
-
-    def _record(self, chunk: Chunk) -> None:
+    def _enter(self, chunk: Chunk) -> None:
         self.assembler.record(chunk)
-        if self._left is not None:
-            self._left.hear(chunk)
         if self.kept is not None:
             self.kept.append(chunk)
+
+    def _record(self, chunk: Chunk) -> None:
+        """Enter what a hook made by itself, or held back before."""
+        if self._alterations is not None:
+            self._alterations.left.hear(chunk)
+        self._enter(chunk)
 
     def record_emission(self, chunk: Chunk, message_id: str | None) -> None:
         """Put what a hook or a tool wrote where it belongs (R9.6, R9.7)."""
@@ -391,9 +394,8 @@ class Reply(msgspec.Struct, eq=False):
             for outcome in self._waiting_outcomes:
                 if not self._is_withheld(outcome):
                     await self._take_outcome(outcome)
-            assert self._heard is not None
-            assert self._left is not None
-            if not self._heard.is_same(self._left):
+            assert self._alterations is not None
+            if not self._alterations.is_nothing:
                 finish = self._finish = without_quotes(finish)
             if not self._calls_continue():
                 finish = self._finish = await self._show_finish(finish)

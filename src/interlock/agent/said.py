@@ -7,7 +7,6 @@ reads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -28,44 +27,89 @@ from interlock.processors import StepResult
 
 
 class Said(msgspec.Struct):
-    """Content of one reply, to compare what the provider sent with what is left of it behind the stream hooks.
-
-    How it was cut into chunks does not count, nor does the order of calls: a hook may hold content back for a while.
-    """
+    """Pieces of the content of one reply. How it was cut into chunks does not count, nor does the order of calls."""
 
     texts: list[str] = []
     thoughts: dict[str, str] = {}
     """Id of a span of reasoning → what it says."""
-    others: list[str] = []
-    """Calls, what those that the provider executed came to, sources and files, each as it was when it was heard."""
+    others: list[bytes] = []
+    """Calls, what those that the provider executed came to, sources and files."""
+
+    def add(self, chunk: Chunk, content: str | bytes) -> None:
+        """Add what a chunk said; it need not say so any more.
+
+        Args:
+            chunk: The chunk.
+            content: What ``content_of`` told of it.
+        """
+        if isinstance(content, bytes):
+            self.others.append(content)
+        elif isinstance(chunk, ReasoningDelta):
+            self.thoughts[chunk.payload.id] = self.thoughts.get(chunk.payload.id, "") + content
+        else:
+            self.texts.append(content)
 
     def hear(self, chunk: Chunk) -> None:
-        """Take one chunk; types that are no content are ignored."""
-        if isinstance(chunk, (TextDelta, ReasoningDelta)):
-            self.hear_text(chunk, chunk.payload.text)
-        elif isinstance(chunk, ToolCall):
-            self.others.append(_written([chunk.payload.tool_name, chunk.payload.args]))
-        elif isinstance(chunk, ToolResult):
-            self.others.append(_written([chunk.payload.tool_call_id, chunk.payload.result]))
-        elif isinstance(chunk, ToolErrorChunk):
-            self.others.append(_written([chunk.payload.tool_call_id, chunk.payload.error]))
-        elif isinstance(chunk, (Source, File)):
-            self.others.append(_written(chunk.payload.to_dict()))
+        """Add what a chunk says; types that are no content are ignored."""
+        content = content_of(chunk)
+        if content is not None:
+            self.add(chunk, content)
 
-    def hear_text(self, chunk: TextDelta | ReasoningDelta, text: str) -> None:
-        """Take a piece of text or of reasoning, which may not be what the chunk says any more."""
-        if isinstance(chunk, TextDelta):
-            self.texts.append(text)
-        else:
-            self.thoughts[chunk.payload.id] = self.thoughts.get(chunk.payload.id, "") + text
 
-    def is_same(self, other: Said) -> bool:
-        """Whether both say the same."""
+class Alterations(msgspec.Struct):
+    """What of a reply the stream hooks changed, and into what; of what passed as it was no account is kept.
+
+    A hook may hold content back for a while: it counts as changed then, and as left once it is released.
+    """
+
+    heard: Said = msgspec.field(default_factory=Said)
+    """What the provider said."""
+    left: Said = msgspec.field(default_factory=Said)
+    """What the hooks made of it."""
+
+    def note(self, chunk: Chunk, content: str | bytes | None, passed: Sequence[Chunk]) -> None:
+        """Note what became of a chunk, unless it passed as it was.
+
+        Args:
+            chunk: The chunk.
+            content: Its ``content_of`` before the hooks.
+            passed: What they passed on.
+        """
+        if len(passed) == 1 and passed[0] is chunk and content_of(chunk) == content:
+            return
+        if content is not None:
+            self.heard.add(chunk, content)
+        for one in passed:
+            self.left.hear(one)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the reply still says what the provider said."""
+        heard, left = self.heard, self.left
         return (
-            "".join(self.texts) == "".join(other.texts)
-            and "".join(self.thoughts.values()) == "".join(other.thoughts.values())
-            and sorted(self.others) == sorted(other.others)
+            "".join(heard.texts) == "".join(left.texts)
+            and "".join(heard.thoughts.values()) == "".join(left.thoughts.values())
+            and sorted(heard.others) == sorted(left.others)
         )
+
+    def has_thought(self, span_id: str) -> bool:
+        """Whether a span of reasoning was changed, as far as it has come."""
+        return self.heard.thoughts.get(span_id) != self.left.thoughts.get(span_id)
+
+
+def content_of(chunk: Chunk) -> str | bytes | None:
+    """What a chunk says of the reply's content: text as it is, everything else as JSON; ``None`` if it has none."""
+    if isinstance(chunk, (TextDelta, ReasoningDelta)):
+        return chunk.payload.text
+    if isinstance(chunk, ToolCall):
+        return _encode((chunk.payload.tool_name, chunk.payload.args))
+    if isinstance(chunk, ToolResult):
+        return _encode((chunk.payload.tool_call_id, chunk.payload.result))
+    if isinstance(chunk, ToolErrorChunk):
+        return _encode((chunk.payload.tool_call_id, chunk.payload.error))
+    if isinstance(chunk, (Source, File)):
+        return _encode(chunk.payload.to_dict())
+    return None
 
 
 def without_quotes(finish: Finish) -> Finish:
@@ -77,12 +121,12 @@ def without_quotes(finish: Finish) -> Finish:
     return msgspec.structs.replace(finish, payload=payload)
 
 
-def quotable(steps: Iterable[StepResult]) -> list[tuple[StepResult, str]]:
+def quotable(steps: Iterable[StepResult]) -> list[tuple[StepResult, bytes]]:
     """What the steps say whose provider told more about them; taken before hooks may change their parts."""
     return [(step, _parts_written(step.parts)) for step in steps if step.provider_metadata is not None]
 
 
-def forget_quotes(before: Iterable[tuple[StepResult, str]]) -> None:
+def forget_quotes(before: Iterable[tuple[StepResult, bytes]]) -> None:
     """Drop what the provider told about those of the steps that say something else now."""
     for step, said in before:
         if _parts_written(step.parts) != said:
@@ -98,9 +142,8 @@ def follow_finish(step: StepResult, shown: Iterable[Chunk]) -> None:
             step.provider_metadata = (chunk.payload.metadata or {}).get("providerMetadata")
 
 
-def _parts_written(parts: Sequence[Part]) -> str:
-    return _written([part.to_dict() for part in parts])
+def _parts_written(parts: Sequence[Part]) -> bytes:
+    return _encode([part.to_dict() for part in parts])
 
 
-def _written(value: Any) -> str:
-    return msgspec.json.encode(value, enc_hook=repr).decode()
+_encode = msgspec.json.Encoder(enc_hook=repr).encode

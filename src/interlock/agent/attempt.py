@@ -128,7 +128,8 @@ class Attempt(msgspec.Struct, eq=False):
             usage=result.usage,
         )
         held, responses = list(message_list.parts_of(run.state.message_id)), message_list.stage("response")
-        was, quotes, revision = recorded(result.parts), quotable([result]), message_list.revision
+        was, revision = recorded(result.parts), message_list.revision
+        quotes = quotable([result]) if result.provider_metadata is not None else []
         await run_hook(OUTPUT_STEP, run.pipeline.by_hook["process_output_step"], run.scope, stage)
         if not message_list.is_still(revision):
             own = set(map(id, result.parts))

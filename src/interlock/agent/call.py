@@ -12,6 +12,7 @@ from interlock.chunks import Chunk
 from interlock.models import ModelFallback, ModelRequest
 from interlock.models.base import LanguageModel
 from interlock.processors.results import CachedStepResponse
+from interlock.processors.stages import StepStage
 from interlock.tools import Tool
 
 
@@ -52,8 +53,11 @@ class PreparedCall(msgspec.Struct, eq=False):
 
 
 class UsualCall(msgspec.Struct, eq=False):
-    """A call without its prompt, and the model for which it was worked out."""
+    """What the steps of a run have in common that use the same model."""
 
     model_index: int
     override: Any
-    call: PreparedCall
+    stage: StepStage
+    """The settings with which a step begins."""
+    call: PreparedCall | None = None
+    """The call that they come to, without its prompt."""

@@ -34,7 +34,13 @@ async def prepare_call(run: Run) -> PreparedCall:
         ModelFailure: a file of the prompt could not be fetched (R4.16).
         Interrupted: the run was cancelled.
     """
-    call, request = _usual_call(run) if not run.input_step_hooks else await _asked_call(run)
+    usual = _usual(run)
+    if run.input_step_hooks:
+        call = await _asked_call(run, usual)
+    else:
+        call = _call_of(run, usual)
+    request = call.request
+    assert request is not None
     message_list = run.state.message_list
     prompt = message_list.prompt_for_model()
     if message_list.has_sent_files:
@@ -50,26 +56,30 @@ async def prepare_call(run: Run) -> PreparedCall:
     return call
 
 
-def _usual_call(run: Run) -> tuple[PreparedCall, ModelRequest]:
-    """The call as every step makes it in which no hook has a say, all but for the prompt: worked out once."""
+def _usual(run: Run) -> UsualCall:
+    """What a step begins with as long as the model is the same; worked out once."""
     usual = run.usual_call
     if usual is None or usual.model_index != run.model_index or usual.override is not run.model_override:
-        call = _settled(run, _step_stage(run))
-        usual = run.usual_call = UsualCall(run.model_index, run.model_override, call)
-    assert usual.call.request is not None
-    request = msgspec.structs.replace(usual.call.request)
-    return msgspec.structs.replace(usual.call, request=request), request
+        usual = run.usual_call = UsualCall(run.model_index, run.model_override, _step_stage(run))
+    return usual
 
 
-async def _asked_call(run: Run) -> tuple[PreparedCall, ModelRequest]:
-    """The call as the input-step hooks want it, all but for the prompt."""
-    stage = _step_stage(run)
+def _call_of(run: Run, usual: UsualCall) -> PreparedCall:
+    """The call, all but for its prompt, as every step makes it in which no hook has a say."""
+    call = usual.call
+    if call is None:
+        call = usual.call = _settled(run, usual.stage)
+    assert call.request is not None
+    return msgspec.structs.replace(call, request=msgspec.structs.replace(call.request))
+
+
+async def _asked_call(run: Run, usual: UsualCall) -> PreparedCall:
+    """The call as the input-step hooks want it, all but for its prompt."""
+    stage = msgspec.structs.replace(usual.stage, message_id=run.state.message_id)
     await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
     if run.scope.is_aborted:
         raise Interrupted
-    call = _settled(run, stage)
-    assert call.request is not None
-    return call, call.request
+    return _call_of(run, usual) if stage.has_settings_of(usual.stage) else _settled(run, stage)
 
 
 def _step_stage(run: Run) -> StepStage:

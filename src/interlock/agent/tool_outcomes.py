@@ -49,11 +49,14 @@ async def screen_result(
         current=current,
         message_list=message_list,
     )
+    revision = message_list.revision
+    if part is not None:
+        stage.note_read(result, revision)
     await run_hook(TOOL_RESULT, processors, run.scope, stage)
     if run.scope.is_aborted:
         # The cancellation may have ended the chain before every hook saw the result.
         raise Interrupted
-    return stage.outcome()
+    return ToolOutcome(result) if part is not None and message_list.is_still(revision) else stage.outcome()
 
 
 def record_result(

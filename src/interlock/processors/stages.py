@@ -57,6 +57,19 @@ class StepStage(Stage, kw_only=True):
     choice_of: str | None = None
     """Id of the processor that set ``tool_choice``."""
 
+    def has_settings_of(self, other: StepStage) -> bool:
+        """Whether nobody has set anything since this was copied from ``other``."""
+        return (
+            self.model is other.model
+            and self.tools is other.tools
+            and self.tool_choice is other.tool_choice
+            and self.active_tools is other.active_tools
+            and self.provider_options is other.provider_options
+            and self.model_settings is other.model_settings
+            and self.structured_output is other.structured_output
+            and self.choice_of is other.choice_of
+        )
+
 
 class RequestStage(Stage):
     """The prompt of one provider call, and a reply that replaces the call (R2.21)."""
@@ -145,6 +158,10 @@ class ToolResultStage(Stage, kw_only=True):
             outcome = self.outcome()
             self._read = self.raw if outcome is None or outcome.error_text is not None else outcome.result
         return self._read
+
+    def note_read(self, result: Any, revision: int) -> None:
+        """Take it as known that ``result`` stands at that revision of the list."""
+        self._read, self._read_at = result, revision
 
     def outcome(self) -> ToolOutcome | None:
         """What the hooks made of the call; ``None`` if it is not in the message list any more."""

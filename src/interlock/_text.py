@@ -32,7 +32,7 @@ def well_formed(text: str) -> str:
 def well_formed_data(value: Any) -> Any:
     """``value`` itself when all strings in it are well-formed, else a repaired copy of the JSON-like data."""
     if isinstance(value, str):
-        return well_formed(value)
+        return value if value.isascii() else well_formed(value)
     try:
         _encoder.encode(value)
     except UnicodeEncodeError:
@@ -50,7 +50,12 @@ def sendable(value: Any) -> Any:
     if kind in _SCALARS:
         return value
     if kind is dict:
-        return {well_formed(key) if key.__class__ is str else key: sendable(item) for key, item in value.items()}
+        return {
+            key if key.__class__ is not str or key.isascii() else well_formed(key): (
+                item if item.__class__ in _SCALARS else sendable(item)
+            )
+            for key, item in value.items()
+        }
     if kind is list or kind is tuple:
         return [sendable(item) for item in value]
     if isinstance(value, Record):

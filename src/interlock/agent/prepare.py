@@ -272,17 +272,21 @@ def _state(agent: Configured, options: Mapping[str, Any], call: MemoryCall | Non
 
 def _fill(message_list: MessageList, instructions: Any, messages: Any, options: Mapping[str, Any]) -> None:
     """Instructions, ``system``, ``context`` and input, in this order (R12.10)."""
-    for system in (instructions, options.get("system")):
+    if instructions is not None and instructions != "":
+        message_list.add_system(instructions)
+    if options:
+        system, context = options.get("system"), options.get("context")
         if system is not None and system != "":
             message_list.add_system(system)
-    context = options.get("context")
-    if context is not None:
-        message_list.add(_own(context), "context")
+        if context is not None:
+            message_list.add(_own(context), "context")
     message_list.add(_own(messages), "input")
 
 
 def _own(messages: Any) -> Any:
     """What a caller gave, as the run's own: neither a hook's edits nor ids and dates reach the caller's objects."""
+    if messages.__class__ is str:
+        return messages
     if isinstance(messages, Message):
         return copy_message(messages)
     if isinstance(messages, (list, tuple)):

@@ -73,8 +73,7 @@ def read_message(item: Any) -> Message:
         InvalidMessageError: it is no message, or has an unknown role, or neither content nor parts.
     """
     if isinstance(item, str):
-        text = well_formed(item)
-        return Message(role="user", content=MessageContent(parts=[TextPart(text=text)], content=text))
+        return Message(role="user", content=text_content(item))
     if isinstance(item, Message):
         _check_role(item.role)
         return item
@@ -87,8 +86,7 @@ def read_message(item: Any) -> Message:
     content = item.get("content")
     _check_role(role)
     if len(item) == 2 and content.__class__ is str and role != "tool":
-        text = well_formed(content)
-        return Message(role=role, content=MessageContent(parts=[TextPart(text=text)], content=text))
+        return Message(role=role, content=text_content(content))
     try:
         return _read_stored(item) if isinstance(content, Mapping) else _read_wire(item)
     except (AttributeError, TypeError, ValueError) as error:
@@ -97,6 +95,12 @@ def read_message(item: Any) -> Message:
         raise InvalidMessageError(
             f"message {item.get('id')!r} cannot be read: {error}", code=INVALID_CONTENT
         ) from error
+
+
+def text_content(text: str) -> MessageContent:
+    """The content of a message that is a text and nothing else."""
+    text = well_formed(text)
+    return MessageContent(parts=[TextPart(text=text)], content=text)
 
 
 def _check_role(role: Any) -> None:

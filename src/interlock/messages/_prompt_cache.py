@@ -7,13 +7,14 @@ what it was made from, and is compared with it before it is used again.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from interlock.messages._timeline import Change, Timeline
 from interlock.messages.parts import FilePart, Message, Part, StepStartPart, TextPart
-from interlock.messages.prompt import PromptMessage, prompt_of, text_prompt_of
+from interlock.messages.prompt import PromptMessage, prompt_of, step_prompt_of, text_prompts_of
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -56,7 +57,9 @@ class PromptCache:
         timeline = self._timeline
         if timeline.is_exposed:
             timeline.settle()
-        self._drop_from(timeline.take_change())
+        change, pieces = timeline.take_change(), self._pieces
+        if pieces and (pieces[-1].position, pieces[-1].stop or 1) > change:
+            self._drop_from(change)
         if timeline.is_exposed:
             if self._is_sealed:
                 self._verify()
@@ -88,43 +91,54 @@ class PromptCache:
                 return
 
     def _convert(self) -> None:
-        items, pieces, prompt = self._timeline.items, self._pieces, self._prompt
+        items, pieces = self._timeline.items, self._pieces
         position, start = 0, 0
         if pieces:
             last = pieces[-1]
             position, start = last.position, last.stop
             if start >= len(items[position].content.parts):
                 position, start = position + 1, 0
-        seal: Message | bytes | None = None
-        texts: _Piece | None = None
-        for position in range(position, len(items)):  # noqa: B020  # goes on where the pieces end
-            message = items[position]
-            plain = text_prompt_of(message)
-            if plain is not None:
-                prompt.append(plain)
-                if texts is None or self._is_sealed:
-                    texts = _Piece(position, 0, 1, len(prompt), _seal(message) if self._is_sealed else None)
-                    pieces.append(texts)
-                else:
-                    texts.position, texts.end = position, len(prompt)
-                continue
-            texts = None
-            parts = message.content.parts
-            size = len(parts)
-            while True:
-                stop = size if size <= 1 else _end_of_step(message, start, size)
-                for part in parts[start:stop]:
-                    if part.type == "file":
-                        self.has_files = True
-                is_whole = start == 0 and stop == size
-                prompt += prompt_of(message) if is_whole else prompt_of(message, start, stop)
-                if self._is_sealed:
-                    seal = _seal(message) if is_whole else _fingerprint(message, start, stop)
-                pieces.append(_Piece(position, start, stop, len(prompt), seal))
-                if stop >= size:
-                    break
-                start = stop
-            start = 0
+        while position < len(items):
+            if start == 0 and self._convert_texts(position):
+                position = pieces[-1].position
+            else:
+                self._convert_steps(items[position], position, start)
+            position, start = position + 1, 0
+
+    def _convert_texts(self, position: int) -> bool:
+        """Convert the messages from a position on that are a text and nothing else; whether there are any."""
+        items = self._timeline.items
+        sent = text_prompts_of(items[position : position + 1] if self._is_sealed else islice(items, position, None))
+        if not sent:
+            return False
+        self._prompt += sent
+        last = position + len(sent) - 1
+        seal = _seal(items[last]) if self._is_sealed else None
+        self._pieces.append(_Piece(last, 0, 1, len(self._prompt), seal))
+        return True
+
+    def _convert_steps(self, message: Message, position: int, start: int) -> None:
+        """Convert a message from one of its parts on, a piece for each step."""
+        content, prompt = message.content, self._prompt
+        parts = content.parts
+        size = len(parts)
+        has_plain_steps = size > 0 and message.role == "assistant" and content.provider_metadata is None
+        while True:
+            stop = size if size <= 1 else _end_of_step(message, start, size)
+            is_whole = start == 0 and stop == size
+            step = parts if is_whole else parts[start:stop]
+            sent = step_prompt_of(step) if has_plain_steps else None
+            if sent is None:
+                sent = prompt_of(message) if is_whole else prompt_of(message, start, stop)
+                self.has_files = self.has_files or any(part.type == "file" for part in step)
+            prompt += sent
+            seal: Message | bytes | None = None
+            if self._is_sealed:
+                seal = _seal(message) if is_whole else _fingerprint(message, start, stop)
+            self._pieces.append(_Piece(position, start, stop, len(prompt), seal))
+            if stop >= size:
+                return
+            start = stop
 
 
 def _end_of_step(message: Message, start: int, size: int) -> int:

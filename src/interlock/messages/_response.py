@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from interlock._text import well_formed, well_formed_data
 from interlock.messages._attempt import Attempt
@@ -11,6 +11,7 @@ from interlock.messages._timeline import Timeline
 from interlock.messages.parts import (
     DataPart,
     Message,
+    MessageContent,
     Part,
     ReasoningPart,
     StepStartPart,
@@ -23,20 +24,25 @@ def append_response(
     timeline: Timeline, attempt: Attempt | None, parts: Sequence[Part], message_id: str, model: str | None
 ) -> Message:
     """Put an attempt's parts into the response message; the message."""
-    texts = _mend(parts)
+    texts, call_ids = _mend(parts)
     message = None
     if attempt is not None and timeline.waiting is attempt and not attempt.has_opened:
-        message = _grow(timeline, attempt, parts, message_id, model)
+        message = _grow(timeline, attempt, parts, call_ids, message_id, model)
     if message is None:
         timeline.before_change()
         message = _fold(timeline, attempt, parts, message_id, model)
     if texts:
-        message.content.content = "\n".join(texts)
+        message.content.content = texts[0] if len(texts) == 1 else "\n".join(texts)
     return message
 
 
 def _grow(
-    timeline: Timeline, attempt: Attempt, parts: Sequence[Part], message_id: str, model: str | None
+    timeline: Timeline,
+    attempt: Attempt,
+    parts: Sequence[Part],
+    call_ids: list[str],
+    message_id: str,
+    model: str | None,
 ) -> Message | None:
     """The ordinary step: it begins the response, or puts its parts behind those of the step before.
 
@@ -46,38 +52,40 @@ def _grow(
     Returns:
         The message; ``None``, with nothing changed, if the step needs a closer look.
     """
-    newest = timeline.newest
-    if newest is None or newest.role != "assistant":
-        if timeline.find(message_id) is not None or _repeats_a_call(parts, {}):
+    message = timeline.growing
+    if message is None or message.id != message_id:
+        newest = timeline.newest
+        if newest is not None and newest.role == "assistant":
+            if newest.id != message_id or timeline.source_of(newest) != "response":
+                return None
+            if not can_grow(newest, message_id, timeline.thread_id):
+                return None
+            message = newest
+        elif timeline.find(message_id) is not None:
             return None
-        message = timeline.begin("assistant", [], message_id, "response")
+        else:
+            message = None
+    if call_ids:
+        known = timeline.index_of(message).calls if message is not None else {}
+        if len(set(call_ids)) < len(call_ids) or not known.keys().isdisjoint(call_ids):
+            return None
+    if message is None:
+        message = timeline.begin("assistant", MessageContent(parts=[]), message_id, "response")
         attempt.made.add(message.id)
-    else:
-        is_own = newest.id == message_id and timeline.source_of(newest) == "response"
-        if not is_own or not can_grow(newest, message_id, timeline.thread_id):
-            return None
-        if _repeats_a_call(parts, timeline.index_of(newest).calls):
-            return None
-        message = newest
+    timeline.growing = message
     attempt.grow(message)
     attempt.has_opened = True
     held = message.content.parts
-    size = len(held)
-    if size and held[-1].type != "step-start" and parts[0].type != "step-start":
+    changed = len(held)
+    if held and held[-1].type != "step-start" and parts[0].type != "step-start":
         held.append(StepStartPart(model=model))
-    else:
-        size = max(0, size - 1)
-    timeline.touch(message, size)
+    elif held:
+        changed -= 1
     held.append(parts[0])
     for part in parts[1:]:
         append_part(held, part)
+    timeline.touch(message, changed)
     return message
-
-
-def _repeats_a_call(parts: Sequence[Part], known: Mapping[str, ToolInvocationPart]) -> bool:
-    """Whether a call among the parts has the id of a known one, or of another among them."""
-    ids = [part.tool_invocation.tool_call_id for part in parts if isinstance(part, ToolInvocationPart)]
-    return bool(ids) and (len(set(ids)) < len(ids) or not known.keys().isdisjoint(ids))
 
 
 def _fold(
@@ -134,7 +142,7 @@ def _target(timeline: Timeline, latest: Message | None, message_id: str) -> Mess
 def _new_response(timeline: Timeline, message_id: str) -> Message:
     """A new message at the end; it never takes the id, and so the place, of another one."""
     is_free = timeline.find(message_id) is None
-    return timeline.begin("assistant", [], message_id if is_free else "", "response")
+    return timeline.begin("assistant", MessageContent(parts=[]), message_id if is_free else "", "response")
 
 
 def _current_response(timeline: Timeline) -> Message | None:
@@ -155,9 +163,14 @@ def _open_step(
     return True
 
 
-def _mend(parts: Sequence[Part]) -> list[str]:
-    """Make the parts whole, as what is stored and sent must be: streams break characters in two. Their texts."""
+def _mend(parts: Sequence[Part]) -> tuple[list[str], list[str]]:
+    """Make the parts whole, as what is stored and sent must be: streams break characters in two.
+
+    Returns:
+        Their texts, and the ids of their tool calls.
+    """
     texts: list[str] = []
+    call_ids: list[str] = []
     for part in parts:
         if isinstance(part, TextPart):
             if not part.text.isascii():
@@ -166,9 +179,10 @@ def _mend(parts: Sequence[Part]) -> list[str]:
                 texts.append(part.text)
         elif isinstance(part, ToolInvocationPart):
             invocation = part.tool_invocation
+            call_ids.append(invocation.tool_call_id)
             invocation.args = well_formed_data(invocation.args)
             if invocation.result is not None:
                 invocation.result = well_formed_data(invocation.result)
         elif isinstance(part, ReasoningPart):
             part.reasoning = well_formed(part.reasoning)
-    return texts
+    return texts, call_ids

@@ -44,6 +44,8 @@ class SystemMessages:
 
     def get(self, tag: str | None = None) -> list[SystemMessage]:
         """Copies of the untagged messages, or of one bucket."""
+        if tag is None and not self._untagged:
+            return []
         return _copies(self._bucket(tag))
 
     def get_all(self) -> list[SystemMessage]:

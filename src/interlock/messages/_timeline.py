@@ -51,6 +51,8 @@ class Timeline(msgspec.Struct, eq=False):
     """Whether somebody outside may hold messages of the list, and edit them in place; set by ``expose``."""
     waiting: Snapshot | None = None
     """A snapshot that is taken before the first change that it does not follow by itself."""
+    growing: Message | None = None
+    """The response, the newest message, as long as nothing but steps of the run that add to it changes the list."""
     orphans: dict[str, Message] = {}
     """Call id → the message made of a tool result whose call is not in the list (R3.5)."""
     revision: int = 0
@@ -141,7 +143,8 @@ class Timeline(msgspec.Struct, eq=False):
     # -- changing ------------------------------------------------------------------------------------------------
 
     def before_change(self) -> None:
-        """Take the snapshot that waits, as whoever changes messages must first."""
+        """To be called before any change but that of an ordinary step: takes the snapshot that waits."""
+        self.growing = None
         snapshot = self.waiting
         if snapshot is not None:
             self.waiting = None
@@ -152,11 +155,11 @@ class Timeline(msgspec.Struct, eq=False):
         self.before_change()
         self.is_exposed = True
 
-    def begin(self, role: str, parts: list[Part], message_id: str, source: Source) -> Message:
+    def begin(self, role: str, content: MessageContent, message_id: str, source: Source) -> Message:
         """A new message of this moment, at the end. The id must be free; one is made if it is empty."""
         message = Message(
             role=role,
-            content=MessageContent(parts=parts),
+            content=content,
             id=message_id or self.generate_id(),
             created_at=self.next_time(),
             thread_id=self.thread_id,

@@ -11,7 +11,7 @@ from interlock.errors import InvalidMessageError
 from interlock.messages._add import add_message, add_outcomes, find_owner, find_provider_call
 from interlock.messages._attempt import Attempt
 from interlock.messages._copying import copy_message
-from interlock.messages._input import read_message, read_messages
+from interlock.messages._input import read_message, read_messages, text_content
 from interlock.messages._merge import (
     mirror_invocation,
     position_of_call,
@@ -96,6 +96,10 @@ class MessageList:
         known_source = _source(source)
         timeline = self._timeline
         timeline.before_change()
+        if messages.__class__ is str and known_source != "memory":
+            if messages:
+                timeline.begin("user", text_content(messages), "", known_source)
+            return self
         history, rest = _split(messages)
         read = list(read_messages(rest, len(history)))
         if history and not timeline.extend(history, known_source, merge=merge):
@@ -257,7 +261,7 @@ class MessageList:
             Whether there was such a call.
         """
         timeline = self._timeline
-        message = timeline.newest
+        message = timeline.growing or timeline.newest
         at = -1 if message is None else position_of_call(message, part.tool_invocation.tool_call_id)
         if message is None or at < 0 or message.content.parts[at] is not part:
             return self.update_tool_invocation(with_result(part, result, metadata))

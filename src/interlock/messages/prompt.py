@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -64,19 +64,62 @@ def prompt_of(message: Message, start: int = 0, stop: int | None = None) -> list
     return _with_content("user", [said for part in parts if (said := _user_part(part)) is not None], options)
 
 
-def text_prompt_of(message: Message) -> PromptMessage | None:
-    """The one prompt message of a message that is a text and nothing else, as most are; ``None`` for all others."""
-    content = message.content
-    parts, role = content.parts, message.role
-    if len(parts) != 1 or content.provider_metadata is not None:
-        return None
-    part = parts[0]
-    if part.__class__ is not TextPart or part.type != "text" or part.provider_metadata is not None or not part.text:
-        return None
-    text = part.text if part.text.isascii() else well_formed(part.text)
-    if role != "user" and (role != "assistant" or text.isspace()):
-        return None
-    return {"role": role, "content": [{"type": "text", "text": text}]}
+def text_prompts_of(messages: Iterable[Message]) -> list[PromptMessage]:
+    """The prompt messages of messages that are a text and nothing else, as most are, up to the first other one.
+
+    Each of them is one prompt message.
+    """
+    sent: list[PromptMessage] = []
+    for message in messages:
+        content = message.content
+        parts, role = content.parts, message.role
+        if len(parts) != 1 or content.provider_metadata is not None:
+            break
+        part = parts[0]
+        if part.__class__ is not TextPart or part.type != "text" or part.provider_metadata is not None:
+            break
+        text = part.text
+        if not text or (role != "user" and (role != "assistant" or text.isspace())):
+            break
+        if not text.isascii():
+            text = well_formed(text)
+        sent.append({"role": role, "content": [{"type": "text", "text": text}]})
+    return sent
+
+
+def step_prompt_of(parts: Sequence[Part]) -> list[PromptMessage] | None:
+    """The prompt messages of a step that is texts and then answered calls, as most are; ``None`` for all others."""
+    content: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
+    for part in parts:
+        kind = part.__class__
+        if part.provider_metadata is not None:
+            return None
+        if kind is ToolInvocationPart and part.type == "tool-invocation":
+            assert isinstance(part, ToolInvocationPart)
+            invocation = part.tool_invocation
+            if invocation.state != "result" or part.provider_executed:
+                return None
+            call_id, name = invocation.tool_call_id, _prompt_tool_name(invocation.tool_name)
+            args, result = invocation.args, invocation.result
+            sent_args = {} if args is None else sendable(args)
+            content.append({"type": "tool-call", "toolCallId": call_id, "toolName": name, "input": sent_args})
+            if isinstance(result, str):
+                output = {"type": "text", "value": result if result.isascii() else well_formed(result)}
+            else:
+                output = {"type": "json", "value": sendable(result)}
+            results.append({"type": "tool-result", "toolCallId": call_id, "toolName": name, "output": output})
+        elif results:
+            return None
+        elif kind is TextPart and part.type == "text":
+            text = sent_text(part)
+            if text and not text.isspace():
+                content.append({"type": "text", "text": text})
+        elif content or part.type != "step-start":
+            return None
+    if results:
+        return [{"role": "assistant", "content": content}, {"role": "tool", "content": results}]
+    return [{"role": "assistant", "content": content}] if content else []
 
 
 def blocks(parts: Sequence[Part]) -> list[list[Part]]:

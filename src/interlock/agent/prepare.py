@@ -22,7 +22,7 @@ from interlock.agent.structured import structured_output
 from interlock.agent.structuring import STRUCTURING
 from interlock.context import AbortSignal, RequestContext
 from interlock.errors import ConfigurationError, ProcessorError, TripWire
-from interlock.messages import Message, MessageList, copy_data, copy_message
+from interlock.messages import MessageList, copy_given
 from interlock.models import ModelFallback, check_model_id, to_language_model
 from interlock.processors import Pipeline, TripwireInfo
 from interlock.processors.bound import BoundProcessor
@@ -271,7 +271,10 @@ def _state(agent: Configured, options: Mapping[str, Any], call: MemoryCall | Non
 
 
 def _fill(message_list: MessageList, instructions: Any, messages: Any, options: Mapping[str, Any]) -> None:
-    """Instructions, ``system``, ``context`` and input, in this order (R12.10)."""
+    """Instructions, ``system``, ``context`` and input, in this order (R12.10).
+
+    What the caller gave is copied: neither a hook's edits nor ids and dates reach the caller's objects.
+    """
     if instructions is not None and instructions != "":
         message_list.add_system(instructions)
     if options:
@@ -279,19 +282,8 @@ def _fill(message_list: MessageList, instructions: Any, messages: Any, options: 
         if system is not None and system != "":
             message_list.add_system(system)
         if context is not None:
-            message_list.add(_own(context), "context")
-    message_list.add(_own(messages), "input")
-
-
-def _own(messages: Any) -> Any:
-    """What a caller gave, as the run's own: neither a hook's edits nor ids and dates reach the caller's objects."""
-    if messages.__class__ is str:
-        return messages
-    if isinstance(messages, Message):
-        return copy_message(messages)
-    if isinstance(messages, (list, tuple)):
-        return [copy_message(one) if one.__class__ is Message else _own(one) for one in messages]
-    return copy_data(messages)
+            message_list.add(copy_given(context), "context")
+    message_list.add(messages if messages.__class__ is str else copy_given(messages), "input")
 
 
 # -- settings -----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Messages: their parts, the list that holds a run's conversation, and its forms for models, UIs and storage."""
 
 from interlock.messages._attempt import Attempt
-from interlock.messages._copying import copy_data, copy_message
+from interlock.messages._copying import copy_data, copy_given, copy_message
 from interlock.messages._merge import pending_tool_invocations
 from interlock.messages._model_output import noted_output
 from interlock.messages._system import FEEDBACK_PREFIX, FEEDBACK_TAG, SystemMessage
@@ -25,6 +25,7 @@ __all__ = [
     "Source",
     "SystemMessage",
     "copy_data",
+    "copy_given",
     "copy_message",
     "get_text",
     "noted_output",

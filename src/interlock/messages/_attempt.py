@@ -31,7 +31,7 @@ class _Before(msgspec.Struct):
     """The parts themselves, as long as the attempt is not restored from JSON."""
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """A snapshot of the messages that an attempt may add to. Plain data, keyed by message id.
 
     Most attempts add their parts to the response and are accepted. So the snapshot waits: as long as nothing but the
@@ -39,19 +39,16 @@ class Attempt:
     it whole before anything else changes a message, or can.
     """
 
-    __slots__ = ("_before", "_grown", "_size", "_text", "has_opened", "made")
-
-    def __init__(self) -> None:
-        self._before: dict[str, _Before] = {}
-        self._grown: Message | None = None
-        """The message that the attempt added to while the snapshot waited."""
-        self._size = 0
-        """How many parts it had, and what its text was."""
-        self._text: str | None = None
-        self.made: set[str] = set()
-        """Ids of messages that the attempt began."""
-        self.has_opened = False
-        """Whether the attempt has put its ``step-start`` or its first parts into the list."""
+    made: set[str] = set()
+    """Ids of messages that the attempt began."""
+    has_opened: bool = False
+    """Whether the attempt has put its ``step-start`` or its first parts into the list."""
+    _before: dict[str, _Before] = {}
+    _grown: Message | None = None
+    """The message that the attempt added to while the snapshot waited."""
+    _size: int = 0
+    """How many parts it had, and what its text was."""
+    _text: str | None = None
 
     def grow(self, message: Message) -> None:
         """Note that from now on the attempt adds parts to this message; nothing of what it has is changed."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from interlock._json import Record
-from interlock.messages.parts import Message, MessageContent, Part, TextPart
+from interlock.messages.parts import Message, TextPart
 
 _Record = TypeVar("_Record", bound=Record)
 
@@ -15,29 +15,41 @@ _ATOMS = frozenset({str, int, float, bool, bytes, datetime, type(None)})
 
 def copy_message(message: Message) -> Message:
     """A copy that shares nothing mutable with ``message``; objects that are no JSON data are shared."""
-    content = message.content
-    parts = content.parts
-    if len(parts) != 1 or parts[0].__class__ is not TextPart or message.extra or _holds_data(content, parts[0]):
-        return _copy_record(message)
-    # Most messages of a history are a text and nothing else.
-    twin: Message = message.__copy__()
-    twin.content = content = content.__copy__()
-    content.parts = [parts[0].__copy__()]
-    return twin
+    return copy_given((message,))[0]  # type: ignore[no-any-return]
 
 
-def _holds_data(content: MessageContent, part: Part) -> bool:
-    # Not a loop: a history is copied message by message, and this is most of what that costs.
-    return (
-        content.metadata is not None
-        or content.provider_metadata is not None
-        or content.tool_invocations is not None
-        or content.annotations is not None
-        or content.experimental_attachments is not None
-        or content.extra is not None
-        or part.provider_metadata is not None
-        or part.extra is not None
-    )
+def copy_given(given: Any) -> Any:
+    """A deep copy of messages of any shape, nested in lists or not; tuples become lists."""
+    if not isinstance(given, (list, tuple)):
+        return copy_data(given)
+    copies: list[Any] = []
+    # Most messages of a history are a text and nothing else. No functions: this is most of what a long one costs.
+    for one in given:
+        if one.__class__ is not Message:
+            copies.append(copy_given(one))
+            continue
+        content = one.content
+        parts = content.parts
+        part = parts[0] if len(parts) == 1 else None
+        if (
+            part.__class__ is not TextPart
+            or part.provider_metadata is not None
+            or part.extra is not None
+            or one.extra is not None
+            or content.metadata is not None
+            or content.provider_metadata is not None
+            or content.tool_invocations is not None
+            or content.annotations is not None
+            or content.experimental_attachments is not None
+            or content.extra is not None
+        ):
+            copies.append(_copy_record(one))
+            continue
+        twin = one.__copy__()
+        twin.content = content = content.__copy__()
+        content.parts = [part.__copy__()]
+        copies.append(twin)
+    return copies
 
 
 def copy_data(value: Any) -> Any:

@@ -86,7 +86,7 @@ class Alterations(msgspec.Struct):
     def is_nothing(self) -> bool:
         """Whether the reply still says what the provider said."""
         heard, left = self.heard, self.left
-        return (
+        return heard == left or (
             "".join(heard.texts) == "".join(left.texts)
             and "".join(heard.thoughts.values()) == "".join(left.thoughts.values())
             and sorted(heard.others) == sorted(left.others)
@@ -99,10 +99,10 @@ class Alterations(msgspec.Struct):
 
 def content_of(chunk: Chunk) -> str | bytes | None:
     """What a chunk says of the reply's content: text as it is, everything else as JSON; ``None`` if it has none."""
-    if isinstance(chunk, (TextDelta, ReasoningDelta)):
-        return chunk.payload.text
     if isinstance(chunk, ToolCall):
         return _encode((chunk.payload.tool_name, chunk.payload.args))
+    if isinstance(chunk, (TextDelta, ReasoningDelta)):
+        return chunk.payload.text
     if isinstance(chunk, ToolResult):
         return _encode((chunk.payload.tool_call_id, chunk.payload.result))
     if isinstance(chunk, ToolErrorChunk):

@@ -40,6 +40,8 @@ async def screen_result(
         message_list.expose()
         part.tool_invocation.state = "call"
         part.tool_invocation.result = part.tool_invocation.error_text = None
+    changes = message_list.changes
+    revision = changes.revision
     stage = ToolResultStage(
         tool_name=invocation.tool_name,
         tool_call_id=invocation.tool_call_id,
@@ -48,15 +50,16 @@ async def screen_result(
         provider_executed=provider_executed,
         current=current,
         message_list=message_list,
+        known=result,
+        known_at=revision if part is not None else -1,
     )
-    revision = message_list.revision
-    if part is not None:
-        stage.note_read(result, revision)
     await run_hook(TOOL_RESULT, processors, run.scope, stage)
     if run.scope.is_aborted:
         # The cancellation may have ended the chain before every hook saw the result.
         raise Interrupted
-    return ToolOutcome(result) if part is not None and message_list.is_still(revision) else stage.outcome()
+    if part is not None and changes.revision == revision and not changes.is_exposed:
+        return ToolOutcome(result)
+    return stage.outcome()
 
 
 def record_result(

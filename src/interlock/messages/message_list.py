@@ -63,7 +63,7 @@ class MessageList:
         generate_message_id: Makes the ids of messages that have none; random UUIDs otherwise.
     """
 
-    __slots__ = ("_attempt", "_cache", "_system", "_timeline", "has_been_exposed")
+    __slots__ = ("_attempt", "_cache", "_system", "_timeline", "changes", "has_been_exposed")
 
     def __init__(
         self,
@@ -72,6 +72,8 @@ class MessageList:
         generate_message_id: Callable[[], str] | None = None,
     ) -> None:
         self._timeline = Timeline(thread_id, resource_id, generate_message_id or new_id)
+        self.changes: Changes = self._timeline
+        """What the runtime looks at after every hook, without a call: whether anything can have changed."""
         self._system = SystemMessages()
         self._cache = PromptCache(self._timeline)
         self._attempt: Attempt | None = None
@@ -145,11 +147,6 @@ class MessageList:
     def revision(self) -> int:
         """A number that rises with every change made through the list; edits of live messages do not count."""
         return self._timeline.revision
-
-    @property
-    def changes(self) -> Changes:
-        """What the runtime looks at after every hook, without a call: whether anything can have changed."""
-        return self._timeline
 
     def remove_by_ids(self, ids: Iterable[str]) -> list[Message]:
         """Remove messages; those that were there are returned in order (R3.21)."""

@@ -91,14 +91,17 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
         await scope.check()
     observer, message_list, make_args = scope.observer, scope.data.message_list, hook.args
     changes, staged, staged_at = message_list.changes, None, -1
-    unchanged = message_list if hook.takes_list else None
+    takes_list, stops = hook.takes_list, hook.stops
+    unchanged = message_list if takes_list else None
+    event: HookEvent | None = None
+    revision = 0
     for bound in processors:
-        if hook.takes_list and changes.revision != staged_at:
+        if takes_list and changes.revision != staged_at:
             staged, staged_at = message_list.stage(make_args._stage_source), changes.revision
         # A workflow reads the messages when its branches are done.
         args = make_args(scope, bound, stage, message_list, staged if bound.is_observed else None)
-        event = None if observer is None else _begin(hook, bound, scope, args)
-        revision = 0 if event is None else message_list.revision
+        if observer is not None:
+            event, revision = _begin(hook, bound, scope, args), changes.revision
         result = None
         try:
             result = bound.call(args)
@@ -126,11 +129,11 @@ async def run_hook(hook: Hook, processors: Sequence[BoundProcessor], scope: RunS
                 _end(event, scope, "aborted", scope.trip.tripwire.reason)
             await scope.check()
         if event is not None:
-            changed = revision != message_list.revision or _says_something(result)
+            changed = revision != changes.revision or _says_something(result)
             _end(event, scope, "changed" if changed else "unchanged", "")
         if scope.is_aborted and hook.ends_on_abort:
             return
-        if hook.stops is not None and hook.stops(stage):
+        if stops is not None and stops(stage):
             break
     if changes.is_exposed:
         message_list.refresh_mirrors()

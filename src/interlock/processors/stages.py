@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -116,7 +116,7 @@ class OutputStepStage(Stage, kw_only=True):
         self.refused = fork.refused
 
 
-class ToolOutcome(NamedTuple):
+class ToolOutcome(msgspec.Struct, frozen=True):
     """What the tool-result hooks left of a result."""
 
     result: Any
@@ -139,29 +139,27 @@ class ToolResultStage(Stage, kw_only=True):
     provider_executed: bool | None
     current: StepResult | None
     message_list: MessageList
-    _read_at: int = -1
-    _read: Any = None
+    known: Any = None
+    """What ``result`` was when it was last read."""
+    known_at: int = -1
+    """The revision of the list at that time."""
 
     def fork(self, message_list: MessageList) -> Self:
         """A stage that reads the result from ``message_list``."""
         twin = copy(self)
         twin.message_list = message_list
-        twin._read_at = -1
+        twin.known_at = -1
         return twin
 
     @property
     def result(self) -> Any:
         """The result as it stands; read again only if it may have changed."""
         changes = self.message_list.changes
-        if changes.is_exposed or changes.revision != self._read_at:
-            self._read_at = changes.revision
+        if changes.is_exposed or changes.revision != self.known_at:
+            self.known_at = changes.revision
             outcome = self.outcome()
-            self._read = self.raw if outcome is None or outcome.error_text is not None else outcome.result
-        return self._read
-
-    def note_read(self, result: Any, revision: int) -> None:
-        """Take it as known that ``result`` stands at that revision of the list."""
-        self._read, self._read_at = result, revision
+            self.known = self.raw if outcome is None or outcome.error_text is not None else outcome.result
+        return self.known
 
     def outcome(self) -> ToolOutcome | None:
         """What the hooks made of the call; ``None`` if it is not in the message list any more."""

@@ -109,14 +109,16 @@ class ProcessorPlace:
 class StreamChain:
     """The stream hooks of one run, in order. ``process`` is the hot path: one call a chunk."""
 
-    __slots__ = ("_from_cache", "_scope", "links")
+    __slots__ = ("_from_cache", "_has_flush", "_scope", "links")
 
     def __init__(self, links: list[Link], scope: RunScope) -> None:
         self.links = links
         self._scope = scope
-        self._from_cache = False
+        self._from_cache = self._has_flush = False
         for position, link in enumerate(links, 1):
             link.end = position
+            if link.flush is not None:
+                self._has_flush = True
 
     def set_from_cache(self, from_cache: bool) -> None:
         """Tell the hooks whether the chunks to come are replayed (R11.4)."""
@@ -141,8 +143,11 @@ class StreamChain:
         is_data = cls is DataChunk
         # Text that a hook edits in place must still be text; every other chunk it hands back as it was.
         text: Any = chunk.payload if cls is TextDelta or cls is ReasoningDelta else None  # type: ignore[attr-defined]
+        observer = scope.observer
+        before: dict[str, Any] | None = None
         for link in self.links[start:] if start else self.links:
-            if link.call is None or (is_data and not link.wants_data):
+            call = link.call
+            if call is None or (is_data and not link.wants_data):
                 continue
             if link.is_busy:
                 await self._wait_for(link)
@@ -150,9 +155,10 @@ class StreamChain:
             args = link.args
             args.part = chunk
             link.parts.append(chunk)
-            before = None if scope.observer is None or not args._bound.is_observed else chunk.to_dict()
+            if observer is not None:
+                before = chunk.to_dict() if args._bound.is_observed else None
             try:
-                result = link.call(args)
+                result = call(args)
                 if link.is_async or (result is not None and hasattr(result, "__await__")):
                     result = await result
             except Exception as error:
@@ -186,6 +192,8 @@ class StreamChain:
                 and so is any failure, since the run already has its outcome.
         """
         released: list[Chunk] = []
+        if not self._has_flush:
+            return released
         for position, link in enumerate(self.links, 1):
             if link.flush is None:
                 continue

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from interlock import AbortSignal, Agent, AgentStream, APICallError, Processor, ProcessorError, ToolContext, tool
+from interlock.chunks import TextDelta, TextDeltaPayload
 from interlock.memory import InMemoryStore, Memory
 from interlock.messages.parts import ToolInvocationPart
 from interlock.testing import ScriptedModel, drain, text_of, tool_call
@@ -320,6 +321,63 @@ async def test_a_stream_that_is_left_and_closed_leaves_nothing_behind(how: str) 
     await scene.check(before)
     assert stream.status == "canceled"
     assert text_of(await drain(stream.full_stream)) is not None
+
+
+class Stuck:
+    """A provider's stream that never comes to its end, and fails when it is closed."""
+
+    provider = "stuck"
+    model_id = "stuck"
+
+    def stream(self, request: Any) -> Any:
+        return self
+
+    def __aiter__(self) -> Any:
+        return self
+
+    async def __anext__(self) -> Any:
+        await asyncio.sleep(0)
+        return TextDelta(payload=TextDeltaPayload(id="t", text="on and "))
+
+    async def aclose(self) -> None:
+        raise Struck("cannot close")
+
+
+class Companion(Processor):
+    """Has a task of its own going on beside the run."""
+
+    id = "companion"
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Any] | None = None
+
+    async def process_input_step(self, args: Any) -> None:
+        self.task = args.create_task(asyncio.Event().wait())
+
+
+@pytest.mark.parametrize("act", [leave, signal_it, cancel_reader], ids=lambda act: act.__name__)
+async def test_a_provider_that_cannot_be_closed_holds_nothing_else_up(
+    act: Callable[[AgentStream, AbortSignal], Awaitable[None]],
+) -> None:
+    """R12.28, R12.29, R17.6"""
+    before = asyncio.all_tasks()
+    companion, signal = Companion(), AbortSignal()
+    agent = Agent(id="a", model=Stuck(), input_processors=[companion])
+
+    async def read() -> None:
+        stream = agent.stream("hi", abort_signal=signal)
+        async for chunk in stream:
+            if chunk.type == "text-delta":
+                await act(stream, signal)
+
+    task = asyncio.ensure_future(read())
+    await asyncio.wait([task], timeout=PATIENCE_S)
+    assert task.done()
+    assert task.cancelled() is (act is cancel_reader)
+    assert companion.task is not None
+    assert companion.task.cancelled()
+    assert signal.aborted or act is not signal_it
+    assert asyncio.all_tasks() - before <= {task}
 
 
 def provider_events() -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from itertools import takewhile
 from operator import is_
@@ -31,10 +32,13 @@ from interlock.chunks import (
 )
 from interlock.messages.parts import Message, Part, TextPart, ToolInvocationPart
 from interlock.models import to_language_model
+from interlock.models.retry import name_of
 from interlock.processors import StepResult, ToolCallInfo
 from interlock.processors.hooks import LLM_RESPONSE, OUTPUT_STEP
 from interlock.processors.pipeline import run_hook
 from interlock.processors.stages import OutputStepStage, ResponseStage
+
+_log = logging.getLogger("interlock")
 
 
 class Attempt(msgspec.Struct, eq=False):
@@ -89,8 +93,13 @@ class Attempt(msgspec.Struct, eq=False):
 
     async def close(self) -> None:
         """Close the provider's stream, if it is open."""
-        if self.reply is not None:
+        if self.reply is None:
+            return
+        try:
             await self.reply.close()
+        except Exception:
+            # The attempt has an outcome already, which must not be lost over this.
+            _log.exception("the stream of %s could not be closed", name_of(self.reply.call.model))
 
     async def judge(self, reply: Reply) -> None:
         """Run the response and output-step hooks, and prepare the tool calls that are left (R1.10, R1.11, R2.30)."""

@@ -150,9 +150,11 @@ class RunLoop:
         finally:
             if run.deadlines is not None:
                 run.deadlines.close()
-            if not is_complete:
-                await self._abandon(attempt)
-            scope.end()
+            try:
+                if not is_complete:
+                    await self._abandon(attempt)
+            finally:
+                scope.end()
 
     async def _begin(self) -> None:
         """Tell that the run has begun, or that ``process_input`` aborted it: then nothing else follows (R6.8)."""
@@ -186,11 +188,14 @@ class RunLoop:
 
     async def _abandon(self, attempt: Attempt | None) -> None:
         """The reader went away or its task was cancelled: stop everything, save nothing (R12.29)."""
-        if attempt is not None:
-            await attempt.close()
-        self._scope.is_ended = True
-        self._scope.signal.abort("the stream was closed")
-        await self._scope.drop_tasks()
+        scope = self._scope
+        try:
+            if attempt is not None:
+                await attempt.close()
+        finally:
+            scope.is_ended = True
+            scope.signal.abort("the stream was closed")
+            await scope.drop_tasks()
 
     # -- an attempt that completed ---------------------------------------------------------------------------------
 

@@ -406,7 +406,7 @@ async def _go_on(directory: Path) -> list[dict[str, Any]]:
             former,
             entry["stop"],
         )
-        told.append({"run_id": entry["run_id"], "legs": [vars(leg) for leg in legs]})
+        told.append({"run_id": entry["run_id"], "legs": [dict(vars(leg)) for leg in legs]})
     return told
 
 

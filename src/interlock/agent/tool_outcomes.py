@@ -50,8 +50,8 @@ async def screen_result(
         provider_executed=provider_executed,
         current=current,
         message_list=message_list,
-        known=result,
-        known_at=revision if part is not None else -1,
+        result=result,
+        read_at=revision if part is not None else -1,
     )
     await run_hook(TOOL_RESULT, processors, run.scope, stage)
     if run.scope.is_aborted:

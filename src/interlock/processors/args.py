@@ -521,8 +521,11 @@ class ProcessToolResultArgs(_WithCurrentStep):
     """The result as earlier processors left it (R10.7); what this hook does to it changes nothing here (R0.4)."""
 
     def __post_init__(self) -> None:
-        # Read before the hook can edit the message that it comes from.
-        self.result = self._stage.result
+        # Read before the hook can edit the message that it comes from, and only if somebody else may have.
+        stage, changes = self._stage, self.message_list.changes
+        if changes.is_exposed or changes.revision != stage.read_at:
+            stage.read()
+        self.result = stage.result
 
     @lazy
     def provider_executed(self) -> bool | None:

@@ -139,27 +139,23 @@ class ToolResultStage(Stage, kw_only=True):
     provider_executed: bool | None
     current: StepResult | None
     message_list: MessageList
-    known: Any = None
-    """What ``result`` was when it was last read."""
-    known_at: int = -1
+    result: Any = None
+    """The result as it stood when it was last read."""
+    read_at: int = -1
     """The revision of the list at that time."""
 
     def fork(self, message_list: MessageList) -> Self:
         """A stage that reads the result from ``message_list``."""
         twin = copy(self)
         twin.message_list = message_list
-        twin.known_at = -1
+        twin.read_at = -1
         return twin
 
-    @property
-    def result(self) -> Any:
-        """The result as it stands; read again only if it may have changed."""
-        changes = self.message_list.changes
-        if changes.is_exposed or changes.revision != self.known_at:
-            self.known_at = changes.revision
-            outcome = self.outcome()
-            self.known = self.raw if outcome is None or outcome.error_text is not None else outcome.result
-        return self.known
+    def read(self) -> None:
+        """Look up what ``result`` is now."""
+        outcome = self.outcome()
+        self.result = self.raw if outcome is None or outcome.error_text is not None else outcome.result
+        self.read_at = self.message_list.changes.revision
 
     def outcome(self) -> ToolOutcome | None:
         """What the hooks made of the call; ``None`` if it is not in the message list any more."""

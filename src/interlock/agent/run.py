@@ -18,7 +18,7 @@ from interlock.models import ModelFallback, ToolSpec
 from interlock.processors import Pipeline
 from interlock.processors.bound import BoundProcessor
 from interlock.processors.scope import RunScope
-from interlock.processors.stream import StreamChain
+from interlock.processors.stream import StreamChain, as_list
 from interlock.tools import Tool
 
 _log = logging.getLogger("interlock")
@@ -125,7 +125,7 @@ class Run(msgspec.Struct, eq=False):
         if self.chain is None:
             return [chunk]
         out = await self.chain.process(chunk)
-        return [] if out is None else out if isinstance(out, list) else [out]
+        return [chunk] if out is chunk else as_list(out)
 
 
 def count_retry(scope: RunScope) -> None:

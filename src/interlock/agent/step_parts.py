@@ -24,11 +24,11 @@ Recorded = dict[str, ToolInvocation]
 
 def recorded(parts: Sequence[Part]) -> Recorded:
     """What the parts say of tool calls now."""
-    return {
-        part.tool_invocation.tool_call_id: part.tool_invocation.__copy__()
-        for part in parts
-        if isinstance(part, ToolInvocationPart)
-    }
+    was: Recorded = {}
+    for part in parts:
+        if isinstance(part, ToolInvocationPart):
+            was[part.tool_invocation.tool_call_id] = part.tool_invocation.__copy__()
+    return was
 
 
 def follow_parts(step: StepResult, parts: list[Part], was: Recorded, calls: Recorded | None = None) -> None:

@@ -25,8 +25,9 @@ def copy_given(given: Any) -> Any:
     copies: list[Any] = []
     # Most messages of a history are a text and nothing else. No functions: this is most of what a long one costs.
     for one in given:
-        if one.__class__ is not Message:
-            copies.append(copy_given(one))
+        kind = one.__class__
+        if kind is not Message:
+            copies.append(one if kind is str else copy_given(one))
             continue
         content = one.content
         parts = content.parts

@@ -54,7 +54,7 @@ def _grow(
     """
     message = timeline.growing
     if message is None or message.id != message_id:
-        newest = timeline.newest
+        newest = timeline.items[-1] if timeline.items else None
         if newest is not None and newest.role == "assistant":
             if newest.id != message_id or timeline.source_of(newest) != "response":
                 return None

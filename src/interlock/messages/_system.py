@@ -30,6 +30,10 @@ class SystemMessages:
         self._tagged: dict[str, list[SystemMessage]] = {}
         self._feedback: SystemMessage | None = None
 
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._untagged or self._tagged or self._feedback)
+
     def add(self, messages: Any, tag: str | None = None) -> None:
         """Add what is not yet in the bucket; a message counts by its content."""
         if messages is None or messages == "":
@@ -50,8 +54,6 @@ class SystemMessages:
 
     def get_all(self) -> list[SystemMessage]:
         """Copies of all: untagged, then the buckets in the order of their creation."""
-        if not self._untagged and not self._tagged and self._feedback is None:
-            return []
         everything = [*self._untagged]
         for bucket in self._tagged.values():
             everything += bucket

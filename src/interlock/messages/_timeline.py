@@ -137,7 +137,8 @@ class Timeline(msgspec.Struct, eq=False):
 
     def take_change(self) -> Change:
         """From where on the list changed since this was last asked."""
-        change, self._change = self._change, _NO_CHANGE
+        change = self._change
+        self._change = _NO_CHANGE
         return change
 
     # -- changing ------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from interlock.messages._copying import copy_data
@@ -18,16 +17,15 @@ from interlock.messages.prompt import PromptMessage
 class View:
     """Some of a list's messages, in order, in any format. Every call builds a new list."""
 
-    __slots__ = ("_expose", "_source", "_timeline")
+    __slots__ = ("_source", "_timeline")
 
-    def __init__(self, timeline: Timeline, source: Source | None, expose: Callable[[], None]) -> None:
+    def __init__(self, timeline: Timeline, source: Source | None) -> None:
         self._timeline = timeline
         self._source = source
-        self._expose = expose
 
     def db(self) -> list[Message]:
         """The live messages: an edit of one is seen by everybody."""
-        self._expose()
+        self._timeline.expose()
         return list(self._messages())
 
     def ui(self) -> list[dict[str, Any]]:
@@ -51,10 +49,8 @@ class AllView(View):
 
     __slots__ = ("_cache", "_system")
 
-    def __init__(
-        self, timeline: Timeline, system: SystemMessages, cache: PromptCache, expose: Callable[[], None]
-    ) -> None:
-        super().__init__(timeline, None, expose)
+    def __init__(self, timeline: Timeline, system: SystemMessages, cache: PromptCache) -> None:
+        super().__init__(timeline, None)
         self._system = system
         self._cache = cache
 
@@ -71,35 +67,32 @@ class AllView(View):
 class Views:
     """``message_list.get``."""
 
-    __slots__ = ("_cache", "_expose", "_system", "_timeline")
+    __slots__ = ("_cache", "_system", "_timeline")
 
-    def __init__(
-        self, timeline: Timeline, system: SystemMessages, cache: PromptCache, expose: Callable[[], None]
-    ) -> None:
+    def __init__(self, timeline: Timeline, system: SystemMessages, cache: PromptCache) -> None:
         self._timeline = timeline
-        self._expose = expose
         self._system = system
         self._cache = cache
 
     @property
     def all(self) -> AllView:
         """Every message."""
-        return AllView(self._timeline, self._system, self._cache, self._expose)
+        return AllView(self._timeline, self._system, self._cache)
 
     @property
     def input(self) -> View:
         """This call's messages."""
-        return View(self._timeline, "input", self._expose)
+        return View(self._timeline, "input")
 
     @property
     def response(self) -> View:
         """What this run produced."""
-        return View(self._timeline, "response", self._expose)
+        return View(self._timeline, "response")
 
     @property
     def remembered(self) -> View:
         """Loaded history and recall."""
-        return View(self._timeline, "memory", self._expose)
+        return View(self._timeline, "memory")
 
 
 class Removal:

@@ -63,7 +63,7 @@ class MessageList:
         generate_message_id: Makes the ids of messages that have none; random UUIDs otherwise.
     """
 
-    __slots__ = ("_attempt", "_cache", "_system", "_timeline", "changes", "has_been_exposed")
+    __slots__ = ("_attempt", "_cache", "_system", "_timeline", "changes")
 
     def __init__(
         self,
@@ -77,8 +77,6 @@ class MessageList:
         self._system = SystemMessages()
         self._cache = PromptCache(self._timeline)
         self._attempt: Attempt | None = None
-        self.has_been_exposed = False
-        """Whether somebody may hold live messages, and edit them in place; for the run to read."""
 
     def add(self, messages: Any, source: str, *, merge: bool = True) -> Self:
         """Add a string (a user's), a message of any shape, or a nested list of these (R3.3).
@@ -98,11 +96,13 @@ class MessageList:
         known_source = _source(source)
         timeline = self._timeline
         timeline.before_change()
-        if messages.__class__ is str and known_source != "memory":
-            if messages:
-                timeline.begin("user", text_content(messages), "", known_source)
-            return self
         history, rest = _split(messages)
+        is_plain = rest.__class__ is str and known_source != "memory"
+        if is_plain and (not history or timeline.extend(history, known_source, merge=merge)):
+            # What most calls give: a text, alone or behind earlier messages.
+            if rest:
+                timeline.begin("user", text_content(rest), "", known_source)
+            return self
         read = list(read_messages(rest, len(history)))
         if history and not timeline.extend(history, known_source, merge=merge):
             read = [*read_messages(history), *read]
@@ -124,7 +124,7 @@ class MessageList:
 
         ``get.all`` also has ``prompt()`` and ``llm_prompt()``.
         """
-        return Views(self._timeline, self._system, self._cache, self.expose)
+        return Views(self._timeline, self._system, self._cache)
 
     @property
     def clear(self) -> Removals:
@@ -258,10 +258,14 @@ class MessageList:
             Whether there was such a call.
         """
         timeline = self._timeline
-        message = timeline.growing or timeline.newest
-        at = -1 if message is None else position_of_call(message, part.tool_invocation.tool_call_id)
-        if message is None or at < 0 or message.content.parts[at] is not part:
-            return self.update_tool_invocation(with_result(part, result, metadata))
+        message = timeline.growing
+        if message is not None and message.content.parts[-1] is part:
+            at = len(message.content.parts) - 1
+        else:
+            message = timeline.newest
+            at = -1 if message is None else position_of_call(message, part.tool_invocation.tool_call_id)
+            if message is None or at < 0 or message.content.parts[at] is not part:
+                return self.update_tool_invocation(with_result(part, result, metadata))
         attempt = self._attempt
         if attempt is None or timeline.waiting is not attempt or not attempt.has_added(message, at):
             source = self._before_change(message)
@@ -370,7 +374,6 @@ class MessageList:
 
     def expose(self) -> None:
         """Somebody is handed live messages, and may edit them in place."""
-        self.has_been_exposed = True
         self._timeline.expose()
 
     def append_response(self, parts: list[Part], *, message_id: str, model: str | None = None) -> Message | None:
@@ -408,8 +411,8 @@ class MessageList:
 
         The list is new, the messages in it are for reading: an edit of one would be in later prompts too.
         """
-        system, prompt = self._system.get_all(), self._cache.prompt()
-        return [*system, *prompt] if system else prompt
+        system = self._system
+        return [*system.get_all(), *self._cache.prompt()] if system else self._cache.prompt()
 
     @property
     def has_sent_files(self) -> bool:
@@ -426,7 +429,7 @@ class MessageList:
     def begin_attempt(self) -> None:
         """``response_snapshot`` of what only the next ``restore_response`` may need: it waits for the first change."""
         self._attempt = self._timeline.waiting = Attempt()
-        if self.has_been_exposed:
+        if self._timeline.is_exposed:
             self._timeline.before_change()
 
     def restore_response(self, snapshot: Attempt | None = None) -> None:
@@ -553,7 +556,8 @@ def _split(messages: Any) -> tuple[list[Any], Any]:
     size = len(messages)
     while size and (messages[size - 1].__class__ is not Message or messages[size - 1].created_at is None):
         size -= 1
-    return messages[:size], messages[size:]
+    rest = messages[size:]
+    return messages[:size], rest[0] if len(rest) == 1 and rest[0].__class__ is str else rest
 
 
 def _source(name: str) -> Source:

@@ -55,12 +55,13 @@ class PromptCache:
     def prompt(self) -> list[PromptMessage]:
         """The prompt as it is now: a new list of shared messages, which are never changed again."""
         timeline = self._timeline
-        if timeline.is_exposed:
+        is_exposed = timeline.is_exposed
+        if is_exposed:
             timeline.settle()
         change, pieces = timeline.take_change(), self._pieces
         if pieces and (pieces[-1].position, pieces[-1].stop or 1) > change:
             self._drop_from(change)
-        if timeline.is_exposed:
+        if is_exposed:
             if self._is_sealed:
                 self._verify()
             else:

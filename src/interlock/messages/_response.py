@@ -76,15 +76,15 @@ def _grow(
     attempt.grow(message)
     attempt.has_opened = True
     held = message.content.parts
-    changed = len(held)
-    if held and held[-1].type != "step-start" and parts[0].type != "step-start":
-        held.append(StepStartPart(model=model))
-    elif held:
-        changed -= 1
+    if held:
+        if held[-1].type == "step-start" or parts[0].type == "step-start":
+            timeline.touch(message, len(held) - 1)
+        else:
+            timeline.touch(message, len(held))
+            held.append(StepStartPart(model=model))
     held.append(parts[0])
     for part in parts[1:]:
         append_part(held, part)
-    timeline.touch(message, changed)
     return message
 
 

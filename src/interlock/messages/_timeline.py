@@ -62,7 +62,7 @@ class Timeline(msgspec.Struct, eq=False):
     _sources: dict[int, Source] = {}
     _counts: dict[Source, int] = msgspec.field(default_factory=dict.fromkeys(SOURCES, 0).copy)
     """How many messages each source has."""
-    _of_source: dict[Source | None, list[Message]] = {}
+    by_source: dict[Source | None, list[Message]] = {}
     """What ``of_source`` found since a message last came, went or moved."""
     _former: dict[str, Source] = {}
     _change: Change = _NO_CHANGE
@@ -99,9 +99,9 @@ class Timeline(msgspec.Struct, eq=False):
 
         It is the same list for as long as no message comes, goes or moves.
         """
-        found = self._of_source.get(source)
+        found = self.by_source.get(source)
         if found is None:
-            found = self._of_source[source] = list(self.items) if source is None else self._seek(source)
+            found = self.by_source[source] = list(self.items) if source is None else self._seek(source)
         return found
 
     def _seek(self, source: Source) -> list[Message]:
@@ -294,7 +294,7 @@ class Timeline(msgspec.Struct, eq=False):
             self._counts[former] -= 1
         self._sources[id(message)] = source
         self._counts[source] += 1
-        self._of_source.clear()
+        self.by_source.clear()
         self.revision += 1
 
     def date_after_history(self) -> None:
@@ -399,7 +399,7 @@ class Timeline(msgspec.Struct, eq=False):
 
     def _note_order(self, position: int) -> None:
         """Note that messages came, went or moved from a position on."""
-        self._of_source.clear()
+        self.by_source.clear()
         change = (position, 0)
         if change < self._change:
             self._change = change

@@ -77,6 +77,8 @@ class MessageList:
         self._system = SystemMessages()
         self._cache = PromptCache(self._timeline)
         self._attempt: Attempt | None = None
+        self.changes: Changes = self._timeline
+        """What the runtime looks at after every hook, without a call: whether anything can have changed."""
 
     def add(self, messages: Any, source: str, *, merge: bool = True) -> Self:
         """Add a string (a user's), a message of any shape, or a nested list of these (R3.3).
@@ -319,7 +321,8 @@ class MessageList:
 
         Only for that: unlike ``get``, it does not count as handing the messages out.
         """
-        return self._timeline.of_source(source)
+        found = self._timeline.by_source.get(source)
+        return self._timeline.of_source(source) if found is None else found
 
     def is_still(self, revision: int) -> bool:
         """Whether nothing can have changed since that ``revision``: through the list, or by an edit in place."""

@@ -55,6 +55,9 @@ BEFORE: dict[str, Change] = {
     "an answer with mirrors": lambda messages: messages.add(
         assistant("old", call("c1"), id="r", tool_invocations=[call("c1").tool_invocation.to_dict()]), "response"
     ),
+    "an answer with the mirror of a call that is to come": lambda messages: messages.add(
+        assistant("old", id="r", tool_invocations=[call("c3").tool_invocation.to_dict()]), "response"
+    ),
     "a sealed answer": lambda messages: messages.add(
         assistant("old", id="r", metadata={"mastra": {"sealed": True}}), "response"
     ),

@@ -68,30 +68,6 @@ def add_outcomes(timeline: Timeline, message: Message, source: Source, *, merge:
                 timeline.orphans[part.tool_invocation.tool_call_id] = home[0]
 
 
-def find_owner(timeline: Timeline, tool_call_id: str) -> tuple[Message, ToolInvocationPart] | None:
-    """The newest call with that id, and its message."""
-    for message in reversed(timeline.items):
-        if message.role == "assistant":
-            part = find_call(message.content.parts, tool_call_id)
-            if part is not None:
-                return message, part
-    return None
-
-
-def find_provider_call(timeline: Timeline, update: ToolInvocationPart) -> tuple[Message, ToolInvocationPart] | None:
-    """The newest unanswered call of the same tool that the provider executes, whatever its id (R3.20)."""
-    for message in reversed(timeline.items):
-        for part in reversed(message.content.parts):
-            if (
-                isinstance(part, ToolInvocationPart)
-                and part.provider_executed
-                and part.tool_invocation.state == "call"
-                and part.tool_invocation.tool_name == update.tool_invocation.tool_name
-            ):
-                return message, part
-    return None
-
-
 def _holder(timeline: Timeline, outcome: ToolInvocationPart) -> tuple[Message, ToolInvocationPart] | None:
     """The call that an outcome answers: a pending one if there is one, in the newest message that has such a call.
 

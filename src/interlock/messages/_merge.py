@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from interlock._text import well_formed_data
 from interlock.messages._model_output import without_output
 from interlock.messages._part_index import PartIndex
-from interlock.messages.parts import Message, Part, StepStartPart, ToolInvocation, ToolInvocationPart
+from interlock.messages.parts import Message, Part, StepStartPart, ToolInvocationPart
 from interlock.messages.text import texts_of
 
 _NO_ARGS: tuple[Any, ...] = (None, {}, "")
@@ -92,18 +92,6 @@ def find_call(parts: Sequence[Part], tool_call_id: str) -> ToolInvocationPart | 
     return None
 
 
-def position_of_call(message: Message, tool_call_id: str) -> int:
-    """Where an assistant message has the newest tool call with that id; -1 if nowhere."""
-    if message.role != "assistant" or not tool_call_id:
-        return -1
-    parts = message.content.parts
-    for position in range(len(parts) - 1, -1, -1):
-        part = parts[position]
-        if isinstance(part, ToolInvocationPart) and part.tool_invocation.tool_call_id == tool_call_id:
-            return position
-    return -1
-
-
 def pending_tool_invocations(message: Message) -> list[ToolInvocationPart]:
     """The message's tool calls that have no outcome yet (R4.4)."""
     return list(_calls(message, pending=True))
@@ -138,36 +126,7 @@ def update_invocation(part: ToolInvocationPart, update: ToolInvocationPart, *, k
     part.title = update.title if part.title is None else part.title
     part.provider_executed = update.provider_executed if part.provider_executed is None else part.provider_executed
     if update.provider_metadata is not None:
-        part.provider_metadata = _two_level(part.provider_metadata, update.provider_metadata)
-
-
-def with_result(part: ToolInvocationPart, result: Any, metadata: Mapping[str, Any] | None) -> ToolInvocationPart:
-    """What ``update_invocation`` takes to give a call like ``part`` this result."""
-    invocation = part.tool_invocation
-    return ToolInvocationPart(
-        tool_invocation=ToolInvocation(
-            state="result",
-            tool_call_id=invocation.tool_call_id,
-            tool_name=invocation.tool_name,
-            args=invocation.args,
-            result=result,
-            approval=invocation.approval,
-        ),
-        provider_executed=part.provider_executed,
-        provider_metadata=dict(metadata) if metadata else None,
-    )
-
-
-def set_result(part: ToolInvocationPart, result: Any, metadata: Mapping[str, Any] | None) -> None:
-    """Give the call itself this result, as ``update_invocation`` does with its ``with_result``."""
-    invocation = part.tool_invocation
-    if part.provider_metadata is not None and invocation.result != result:
-        part.provider_metadata = without_output(part.provider_metadata)
-    invocation.state = "result"
-    invocation.result = None if result is None else well_formed_data(result)
-    invocation.is_error = invocation.error_text = part.preliminary = None
-    if metadata:
-        part.provider_metadata = _two_level(part.provider_metadata, dict(metadata))
+        part.provider_metadata = two_level(part.provider_metadata, update.provider_metadata)
 
 
 def mirror_invocation(message: Message, part: ToolInvocationPart, former_id: str | None = None) -> None:
@@ -249,7 +208,7 @@ def _shallow(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str
     return {**old, **new} if old and new else new or old
 
 
-def _two_level(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any] | None:
+def two_level(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any] | None:
     if not old or not new:
         return new or old
     merged = {**old, **new}

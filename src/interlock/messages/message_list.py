@@ -8,18 +8,12 @@ from typing import Any, Protocol, Self
 
 from interlock._ids import new_id
 from interlock.errors import InvalidMessageError
-from interlock.messages._add import add_message, add_outcomes, find_owner, find_provider_call
+from interlock.messages._add import add_message, add_outcomes
 from interlock.messages._attempt import Attempt
 from interlock.messages._copying import copy_message
 from interlock.messages._input import read_message, read_messages, text_content
-from interlock.messages._merge import (
-    mirror_invocation,
-    position_of_call,
-    set_result,
-    update_invocation,
-    with_result,
-)
 from interlock.messages._model_output import is_stale, without_output
+from interlock.messages._outcomes import find_owner, set_result, update_call, with_result
 from interlock.messages._prompt_cache import PromptCache
 from interlock.messages._reconcile import reconcile
 from interlock.messages._response import append_data_part, append_response
@@ -77,8 +71,6 @@ class MessageList:
         self._system = SystemMessages()
         self._cache = PromptCache(self._timeline)
         self._attempt: Attempt | None = None
-        self.changes: Changes = self._timeline
-        """What the runtime looks at after every hook, without a call: whether anything can have changed."""
 
     def add(self, messages: Any, source: str, *, merge: bool = True) -> Self:
         """Add a string (a user's), a message of any shape, or a nested list of these (R3.3).
@@ -228,25 +220,11 @@ class MessageList:
         update = part if isinstance(part, ToolInvocationPart) else part_from_dict(dict(part))
         if not isinstance(update, ToolInvocationPart) or not update.tool_invocation.tool_call_id:
             return False
+        if update_call(self._timeline, self._attempt, update, metadata):
+            return True
         call_id = update.tool_invocation.tool_call_id
-        found = find_owner(self._timeline, call_id) or find_provider_call(self._timeline, update)
-        if found is None:
-            _log.warning("update_tool_invocation: no message has a tool call with id %r; nothing was changed", call_id)
-            return False
-        message, call = found
-        source = self._before_change(message)
-        former_id = call.tool_invocation.tool_call_id
-        if former_id != call_id:
-            call.tool_invocation.tool_call_id = call_id
-            self._timeline.drop_index()
-        update_invocation(call, update, keep_args=True)
-        mirror_invocation(message, call, former_id)
-        if metadata:
-            message.content.metadata = {**(message.content.metadata or {}), **metadata}
-        self._timeline.touch_part(message, call)
-        if source != "context":
-            self._timeline.set_source(message, "response")
-        return True
+        _log.warning("update_tool_invocation: no message has a tool call with id %r; nothing was changed", call_id)
+        return False
 
     def record_result(self, part: ToolInvocationPart, result: Any, metadata: Mapping[str, Any] | None = None) -> bool:
         """Put a result into the newest call with the part's id, as ``update_tool_invocation`` does (R3.20, R10.7).
@@ -259,25 +237,9 @@ class MessageList:
         Returns:
             Whether there was such a call.
         """
-        timeline = self._timeline
-        message = timeline.growing
-        if message is not None and message.content.parts[-1] is part:
-            at = len(message.content.parts) - 1
-        else:
-            message = timeline.newest
-            at = -1 if message is None else position_of_call(message, part.tool_invocation.tool_call_id)
-            if message is None or at < 0 or message.content.parts[at] is not part:
-                return self.update_tool_invocation(with_result(part, result, metadata))
-        attempt = self._attempt
-        if attempt is None or timeline.waiting is not attempt or not attempt.has_added(message, at):
-            source = self._before_change(message)
-            if source != "context":
-                timeline.set_source(message, "response")
-        set_result(part, result, metadata)
-        if message.content.tool_invocations:
-            mirror_invocation(message, part)
-        timeline.touch(message, at)
-        return True
+        if set_result(self._timeline, self._attempt, part, result, metadata):
+            return True
+        return self.update_tool_invocation(with_result(part, result, metadata))
 
     # -- system messages -----------------------------------------------------------------------------------------
 
@@ -475,7 +437,8 @@ class MessageList:
             if known is None:
                 timeline.insert(message, source)
             elif known != message:
-                self._before_change(known)
+                if self._attempt is not None:
+                    self._attempt.remember(known, timeline)
                 message.content.parts = _unchanged(known.content.parts, message.content.parts)
                 timeline.swap(known, message, source)
             else:
@@ -538,13 +501,6 @@ class MessageList:
         for message in read:
             self._system.add(message)
         return self
-
-    def _before_change(self, message: Message) -> Source | None:
-        source = self._timeline.source_of(message)
-        self._timeline.before_change()
-        if self._attempt is not None:
-            self._attempt.remember(message, self._timeline)
-        return source
 
 
 def _unchanged(parts: list[Part], changed: list[Part]) -> list[Part]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from interlock import Agent, Message, Processor
+from interlock import Agent, APICallError, Message, ModelFallback, Processor, Tool, tool
 from interlock.memory import InMemoryStore, Memory
 from interlock.messages import MessageContent
 from interlock.messages.parts import TextPart, ToolInvocation, ToolInvocationPart
-from interlock.testing import ScriptedModel
+from interlock.testing import ScriptedModel, tool_call
 
 pytestmark = pytest.mark.anyio
 
@@ -64,3 +64,49 @@ async def test_one_message_may_be_given_to_runs_of_different_threads() -> None:
         saved = await store.list_messages(f"t{n}", resource_id=f"u{n}")
         assert {(message.thread_id, message.resource_id) for message in saved} == {(f"t{n}", f"u{n}")}
     assert given[0].thread_id is None
+
+
+class Grabby(ScriptedModel):
+    """Changes the request that it is given, once it has read it."""
+
+    def stream(self, request: Any) -> Any:
+        chunks = super().stream(request)
+        self.seen.append((dict(request.settings), [tool.name for tool in request.tools], request.provider_options))
+        request.settings["temperature"] = 2
+        request.tools.clear()
+        (request.provider_options or {}).clear()
+        return chunks
+
+    seen: list[Any]
+
+
+@tool
+async def add(x: int) -> int:
+    """Adds one."""
+    return x + 1
+
+
+@pytest.mark.parametrize("options", [{}, {"max_steps": 3}, {"prepare_step": lambda args: {"tool_choice": "auto"}}])
+async def test_what_a_model_does_to_its_request_reaches_no_other_step_or_run(options: Any) -> None:
+    """R1.19"""
+    model = Grabby([tool_call("add", {"x": 1}), "one", tool_call("add", {"x": 1}), "two"])
+    model.seen = []
+    entry = ModelFallback(model, model_settings={"seed": 1}, provider_options={"p": {"a": 1}})
+    agent = Agent(id="a", model=[entry], tools=[add])
+    for _ in range(2):
+        await agent.generate("hi", **options)
+    assert len(model.seen) == 4
+    assert [seen[:2] for seen in model.seen] == [({"seed": 1}, ["add"])] * 4
+
+
+async def test_what_is_changed_of_an_agent_or_a_tool_counts_from_the_next_run_on() -> None:
+    """R12.2"""
+    model = ScriptedModel(["one", APICallError("down", is_retryable=True), "two"])
+    calm = Tool(id="calm", description="before", input_schema={"type": "object"}, execute=lambda args: args)
+    agent = Agent(id="a", model=model, tools=[calm])
+    await agent.generate("hi")
+    agent.max_retries = 1
+    calm.description = "after"
+    result = await agent.generate("hi")
+    assert result.text == "two"
+    assert [request.tools[0].description for request in model.requests] == ["before", "after", "after"]

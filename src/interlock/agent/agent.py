@@ -9,6 +9,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from interlock.agent.accepted import AGENT_SETTINGS, check_values
 from interlock.agent.blocking import SyncStream, run_blocking
+from interlock.agent.call import UsualCall
 from interlock.agent.options import RESUME_NAMES, CallOptions, ResumeOptions, UntypedOptions, read_options
 from interlock.agent.prepare import is_dynamic, prepare_run, static_models
 from interlock.agent.result import AgentResult
@@ -131,6 +132,7 @@ class Agent:
         self.kept_states: dict[str, dict[str, dict[str, Any]]] = {}
         # What can be checked and compiled now is, so that a mistake shows before the first request.
         self.static_tools = None if is_dynamic(tools) else as_tools(tools or {})
+        self.usual_call: UsualCall | None = None
         self.static_models = None if is_dynamic(model) else static_models(model)
         arrays = (input_processors, output_processors, error_processors)
         self.pipelines: dict[tuple[tuple[int, ...], ...], Pipeline] = {}

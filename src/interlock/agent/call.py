@@ -57,7 +57,12 @@ class UsualCall(msgspec.Struct, eq=False):
 
     model_index: int
     override: Any
+    max_retries: int | None
     stage: StepStage
     """The settings with which a step begins."""
     call: PreparedCall | None = None
-    """The call that they come to, without its prompt."""
+    """The call that they come to, without prompt and tools."""
+
+    def is_for(self, model_index: int, override: Any, max_retries: int | None) -> bool:
+        """Whether it still holds for a step with this model."""
+        return self.model_index == model_index and self.override is override and self.max_retries == max_retries

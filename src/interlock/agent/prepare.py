@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from interlock._ids import new_id
+from interlock.agent.call import UsualCall
 from interlock.agent.deadlines import TOTAL_TIMEOUT, Deadlines, check_timeout
 from interlock.agent.kept_options import keep_options
 from interlock.agent.options import DEFAULT_MAX_STEPS, merge_options
@@ -69,6 +70,8 @@ class Configured(Protocol):
     pipelines: dict[tuple[tuple[int, ...], ...], Pipeline]
     """Pipelines of calls with other processors, the oldest first."""
 
+    usual_call: UsualCall | None
+    """What the calls of all runs have in common that are as the agent was configured."""
     kept_states: dict[str, dict[str, dict[str, Any]]]
     """Processors' state of runs that were suspended in this process, with what JSON cannot hold (R8.4)."""
 
@@ -292,8 +295,11 @@ def _fill(message_list: MessageList, instructions: Any, messages: Any, options: 
 async def read_settings(run: Run, agent: Configured, options: Mapping[str, Any], dynamic: DynamicArguments) -> None:
     """Resolve models and tools, and take over the options of the call."""
     models, tools = agent.static_models, agent.static_tools
-    run.models = await _models(agent, options, dynamic) if options or models is None else models
-    run.tools = await _tools(agent, options, dynamic) if options or tools is None else tools
+    if not options and models is not None and tools is not None:
+        run.models, run.tools, run.usual_call, run.is_as_configured = models, tools, agent.usual_call, True
+    else:
+        run.models = await _models(agent, options, dynamic)
+        run.tools = await _tools(agent, options, dynamic)
     run.max_retries = agent.max_retries
     run.state.retry_limit = _retry_limit(agent, options, run.pipeline)
     run.max_steps = DEFAULT_MAX_STEPS

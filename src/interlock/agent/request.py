@@ -57,10 +57,13 @@ async def prepare_call(run: Run) -> PreparedCall:
 
 
 def _usual(run: Run) -> UsualCall:
-    """What a step begins with as long as the model is the same; worked out once."""
+    """What a step begins with as long as the model is the same; worked out once a run, or once an agent."""
     usual = run.usual_call
-    if usual is None or usual.model_index != run.model_index or usual.override is not run.model_override:
-        usual = run.usual_call = UsualCall(run.model_index, run.model_override, _step_stage(run))
+    if usual is None or not usual.is_for(run.model_index, run.model_override, run.max_retries):
+        usual = UsualCall(run.model_index, run.model_override, run.max_retries, _step_stage(run))
+        run.usual_call = usual
+        if run.is_as_configured and not run.model_index and run.model_override is None:
+            run.agent.usual_call = usual
     return usual
 
 
@@ -69,8 +72,22 @@ def _call_of(run: Run, usual: UsualCall) -> PreparedCall:
     call = usual.call
     if call is None:
         call = usual.call = _settled(run, usual.stage)
-    assert call.request is not None
-    return msgspec.structs.replace(call, request=msgspec.structs.replace(call.request))
+    return _own_request(run, call)
+
+
+def _own_request(run: Run, call: PreparedCall) -> PreparedCall:
+    """The call with a request that nobody else has."""
+    request = call.request
+    assert request is not None
+    # A model may do what it likes with its request; the next one is none of its business.
+    options = request.provider_options
+    own = msgspec.structs.replace(
+        request,
+        settings=request.settings.copy(),
+        tools=run.specs_of(call.tools).copy(),
+        provider_options=options if options is None else options.copy(),
+    )
+    return msgspec.structs.replace(call, request=own)
 
 
 async def _asked_call(run: Run, usual: UsualCall) -> PreparedCall:
@@ -79,7 +96,7 @@ async def _asked_call(run: Run, usual: UsualCall) -> PreparedCall:
     await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
     if run.scope.is_aborted:
         raise Interrupted
-    return _call_of(run, usual) if stage.has_settings_of(usual.stage) else _settled(run, stage)
+    return _call_of(run, usual) if stage.has_settings_of(usual.stage) else _own_request(run, _settled(run, stage))
 
 
 def _step_stage(run: Run) -> StepStage:
@@ -129,13 +146,13 @@ def _settled(run: Run, stage: StepStage) -> PreparedCall:
     asked = None if stage.structured_output is None else structured_output(stage.structured_output)
     tools = stage.tools if stage.active_tools is None else _usable_tools(stage.tools, stage.active_tools)
     choice = stage.tool_choice
-    _check_choice(stage, tools)
+    if isinstance(choice, dict):
+        _check_choice(stage, choice, tools)
     if choice == "none":
         tools = {}
     retries = entry.max_retries if entry.max_retries is not None else run.max_retries
     request = ModelRequest(
         prompt=[],
-        tools=run.specs_of(tools),
         tool_choice=choice if tools or choice == "none" else None,
         settings=settings,  # type: ignore[arg-type]  # unknown settings reach the adapter, which warns about them
         provider_options=stage.provider_options,
@@ -153,10 +170,9 @@ def _settled(run: Run, stage: StepStage) -> PreparedCall:
     )
 
 
-def _check_choice(stage: StepStage, tools: dict[str, Tool]) -> None:
+def _check_choice(stage: StepStage, choice: dict[str, Any], tools: dict[str, Tool]) -> None:
     """Refuse a ``tool_choice`` of a tool that the step has not (R2.18)."""
-    choice = stage.tool_choice
-    if not isinstance(choice, dict) or choice.get("toolName") in tools:
+    if choice.get("toolName") in tools:
         return
     known = ", ".join(sorted(tools)) or "none"
     wrong = f"tool_choice names the tool {choice.get('toolName')!r}; this step has: {known}"

@@ -75,6 +75,8 @@ class Run(msgspec.Struct, eq=False):
     """Attempts begun in this process."""
     usual_call: UsualCall | None = None
     """What the calls of all steps have in common."""
+    is_as_configured: bool = False
+    """Whether models, tools and settings are those that the agent was made with."""
     deadlines: Deadlines | None = None
     is_resumed: bool = False
     """Whether the run began earlier, and was stored meanwhile."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
-from interlock import Chunk, Message, Processor, TextDelta
+from interlock import Chunk, Message, MessageList, Processor, TextDelta
 from interlock.messages.parts import ReasoningPart, TextPart, ToolInvocationPart
-from interlock.processors import ProcessInputArgs, ProcessOutputStreamArgs, ProcessToolResultArgs
+from interlock.processors import HookArgs, ProcessInputArgs, ProcessOutputStreamArgs, ProcessToolResultArgs
 
 
 class Lowercase(Processor):
@@ -32,3 +32,9 @@ class Lowercase(Processor):
         for part in args.messages[-1].content.parts:
             if isinstance(part, ToolInvocationPart):
                 assert_type(part.tool_invocation.state, str)
+
+
+def of_any_hook(args: HookArgs) -> None:
+    """A function that all hooks of a processor may call."""
+    assert_type(args.message_list, MessageList)
+    assert_type(args.messages, list[Message])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, overload
 
 import msgspec
 
@@ -66,6 +66,19 @@ class HookArgs(msgspec.Struct, dict=True, eq=False):
     _bound: BoundProcessor
 
     _hook = ""
+
+    if TYPE_CHECKING:
+        # A field of the hooks that are called once, and looked up anew for each chunk in the hook of the stream.
+
+        @property
+        def message_list(self) -> MessageList:
+            """The run's one live message list."""
+            ...
+
+        @property
+        def messages(self) -> list[Message]:
+            """All messages, in order, with live elements (R2.2)."""
+            ...
 
     def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Any = None) -> NoReturn:
         """Stop the run, or with ``retry`` ask for another attempt of this step (R6.1, R7.6).

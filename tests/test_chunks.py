@@ -199,7 +199,7 @@ json_data = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(
     kind=st.sampled_from([*CATALOGUE, "object", "data-x", "unheard-of"]),
     payload=st.dictionaries(

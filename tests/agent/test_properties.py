@@ -18,8 +18,8 @@ from tests.agent.kit import THREAD, agent_of, generated, kept, made_sync, saved,
 
 pytestmark = pytest.mark.anyio
 
-bounded = settings(max_examples=60, derandomize=True, deadline=None)
-few = settings(max_examples=12, derandomize=True, deadline=None)
+bounded = settings(max_examples=60)
+few = settings(max_examples=12)
 
 
 # What a hook may legally do with messages, by name.

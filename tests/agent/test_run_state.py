@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock import Agent, Processor, tool
@@ -239,7 +239,7 @@ KEYS = [
 ]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 @given(st.fixed_dictionaries({"version": st.just(VERSION)}, optional=dict.fromkeys(KEYS, json_data)))
 def test_random_json_is_refused_with_our_error(data: dict[str, Any]) -> None:
     """R12.37"""
@@ -247,7 +247,7 @@ def test_random_json_is_refused_with_our_error(data: dict[str, Any]) -> None:
         RunState.from_dict(data)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(st.text() | st.binary() | json_data.map(json.dumps))
 def test_random_text_is_refused_with_our_error(text: str | bytes) -> None:
     """R12.37"""
@@ -259,7 +259,7 @@ WHOLE = asyncio.run(suspended())
 PATHS = _paths(WHOLE)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 @given(st.lists(st.tuples(st.sampled_from(PATHS), json_data | st.none()), min_size=1, max_size=4))
 def test_a_state_with_anything_anywhere_is_read_or_refused_with_our_error(changes: list[tuple[Any, Any]]) -> None:
     """R12.37: what is read can be written again."""

@@ -153,7 +153,7 @@ async def test_support_agent_sends_the_model_what_its_processors_left() -> None:
     assert "Your answer was cut off." in str(third.prompt)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(cuts=st.lists(st.integers(0, 130), max_size=12))
 def test_redaction_masks_the_same_however_the_text_is_cut(cuts: list[int]) -> None:
     redaction = example("stream_redaction")

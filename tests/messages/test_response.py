@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interlock.messages import MessageList
+from interlock.messages import Message, MessageContent, MessageList
 from interlock.messages.parts import DataPart, ReasoningPart, StepStartPart, ToolInvocationPart
 from tests.messages.builders import assistant, at, call, done, ids, kinds, pairs, prompt, said, text, user
 
@@ -248,6 +248,18 @@ def test_what_input_hooks_added_stays() -> None:
     message_list.append_response([text("bad")], message_id="r")
     message_list.restore_response(snapshot)
     assert [words for _, words in said(message_list)] == ["q", "context", "note"]
+
+
+def test_a_message_that_took_the_place_of_a_response_is_left_as_it_is() -> None:
+    """R7.9"""
+    message_list = asked()
+    message_list.append_response([text("a"), call()], message_id="r")
+    snapshot = message_list.response_snapshot()
+    message_list.add(Message(id="r", role="user", content=MessageContent(parts=[])), "input", merge=False)
+    before = message_list.serialize()["messages"]
+    message_list.restore_response(snapshot)
+    assert message_list.serialize()["messages"] == before
+    assert pairs(prompt(message_list)) == [("user", ["q"])]
 
 
 def test_what_was_removed_meanwhile_stays_removed() -> None:

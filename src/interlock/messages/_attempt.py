@@ -105,11 +105,10 @@ class Attempt(msgspec.Struct, eq=False):
         timeline.remove([message for message in timeline.of_source("response") if message.id not in self._before])
         for message_id, before in self._before.items():
             message = timeline.find(message_id)
-            if message is None:
-                continue
+            if message is None or message.role != "assistant":
+                continue  # somebody removed it, or put a message in its place that no attempt adds to
             content = message.content
-            cut = _cut(message, before)
-            timeline.cut_parts(message, cut)
+            timeline.cut_parts(message, min(_cut(message, before), len(content.parts)))
             if before.pending:
                 calls = {(nth, part.tool_invocation.tool_call_id): part for nth, part in _numbered(content.parts)}
                 for nth, kept in before.pending:

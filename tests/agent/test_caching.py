@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from interlock import AbortSignal, APICallError
+from interlock.chunks import StepFinish
 from interlock.memory import InMemoryStore, Memory
 from interlock.processors import CachedStepChunk, CachedStepResponse
-from interlock.testing import ScriptedModel, finish, reasoning, tool_call, types_of
+from interlock.testing import ScriptedModel, drain, finish, reasoning, tool_call, types_of
 from tests.agent.kit import THREAD, Drive, Make, Recorder, agent_of, chunks_of, echo, outline, saved, streamed, told
 
 pytestmark = pytest.mark.anyio
@@ -362,3 +363,33 @@ async def test_a_replay_shows_no_chunks_of_the_provider() -> None:
     agent = agent_of(model, input_processors=[cache])
     first, second = await streamed(agent), await streamed(agent)
     assert types_of(first.chunks) == types_of(second.chunks)
+
+
+@pytest.mark.parametrize("start", [[], [chunk("step-start")]], ids=["plain", "with its own start"])
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_a_rejected_replay_is_finished_whoever_began_it(
+    make: Make, start: list[dict[str, Any]], is_streamed: bool
+) -> None:
+    """R7.10, R12.26: a client that saw it begin learns that it came to nothing."""
+
+    def reply(args: Any) -> Any:
+        return None if args.retry_count else {"response": {"chunks": [*start, *SAYING_CACHED]}}
+
+    def judge(args: Any) -> None:
+        if not args.retry_count:
+            args.abort("no", retry=True)
+
+    steps: list[Any] = []
+    agent = agent_of(
+        ["good"],
+        input_processors=[make("cache", process_llm_request=reply)],
+        output_processors=[make("judge", process_output_step=judge)],
+        max_processor_retries=1,
+    )
+    options: Any = {"on_step_finish": lambda step: steps.append((step.text, step.finish_reason))}
+    if is_streamed:
+        seen = await drain(agent.stream("hi", **options))
+        assert [one.payload.step_result.reason for one in seen if isinstance(one, StepFinish)] == ["retry", "stop"]
+    else:
+        await agent.generate("hi", **options)
+    assert steps == [("", "retry"), ("good", "stop")]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from interlock import AbortSignal, Agent, AgentStream, APICallError, Processor, ProcessorError, ToolContext, tool
-from interlock.chunks import TextDelta, TextDeltaPayload
+from interlock.chunks import Finish, FinishPayload, StepOutcome, TextDelta, TextDeltaPayload
 from interlock.memory import InMemoryStore, Memory
 from interlock.messages.parts import ToolInvocationPart
 from interlock.testing import ScriptedModel, drain, text_of, tool_call
@@ -378,6 +378,52 @@ async def test_a_provider_that_cannot_be_closed_holds_nothing_else_up(
     assert companion.task.cancelled()
     assert signal.aborted or act is not signal_it
     assert asyncio.all_tasks() - before <= {task}
+
+
+@pytest.mark.parametrize("reply", ["complete", "broken off"])
+async def test_a_provider_that_cannot_be_closed_changes_nothing_of_its_reply(reply: str) -> None:
+    """R7.14, R17.6"""
+
+    class Ends(Stuck):
+        def __init__(self) -> None:
+            self.left: list[Any] = [TextDelta(payload=TextDeltaPayload(id="t", text="all"))]
+            if reply == "complete":
+                self.left.append(Finish(payload=FinishPayload(step_result=StepOutcome(reason="stop"))))
+
+        async def __anext__(self) -> Any:
+            if not self.left:
+                raise StopAsyncIteration
+            return self.left.pop(0)
+
+    agent = Agent(id="a", model=[Ends(), ScriptedModel(["next"])])
+    assert (await agent.generate("hi")).text == ("all" if reply == "complete" else "next")
+
+
+async def _wait_for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("ending", ["success", "failed", "canceled"])
+async def test_a_task_of_the_last_hook_does_not_outlive_the_run(ending: str) -> None:
+    """R19.4"""
+    before, signal = asyncio.all_tasks(), AbortSignal()
+
+    class Lingers(Processor):
+        id = "lingers"
+
+        def process_input_step(self, args: Any) -> None:
+            if ending == "canceled":
+                signal.abort("enough")
+
+        def process_output_result(self, args: Any) -> None:
+            args.create_task(_wait_for_ever())
+
+    model = ScriptedModel([APICallError("down", status_code=400) if ending == "failed" else "x"])
+    agent = Agent(id="a", model=model, input_processors=[Lingers()], output_processors=[Lingers()])
+    stream = agent.stream("hi", abort_signal=signal)
+    await drain(stream)
+    assert stream.status == ending
+    assert asyncio.all_tasks() == before
 
 
 def provider_events() -> list[Any]:

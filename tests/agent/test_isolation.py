@@ -109,4 +109,61 @@ async def test_what_is_changed_of_an_agent_or_a_tool_counts_from_the_next_run_on
     calm.description = "after"
     result = await agent.generate("hi")
     assert result.text == "two"
+    calm.execute = None
+    assert calm.is_client_side
     assert [request.tools[0].description for request in model.requests] == ["before", "after", "after"]
+
+
+class Signs(ScriptedModel):
+    """Puts who asked into the headers of its request, unless somebody is there already, as some adapters do."""
+
+    user = ""
+    sent: list[str]
+
+    def stream(self, request: Any) -> Any:
+        request.headers = request.headers or {}
+        self.sent.append(request.headers.setdefault("x-user", self.user))
+        return super().stream(request)
+
+
+@pytest.mark.parametrize("headers", [None, {"x-app": "a"}])
+async def test_what_a_model_puts_into_its_headers_goes_out_with_no_other_call(headers: dict[str, str] | None) -> None:
+    """R1.19"""
+    model = Signs([tool_call("add", {"x": 1}), "one", "two"])
+    model.sent = []
+    agent = Agent(id="a", model=[ModelFallback(model, headers=headers)], tools=[add])
+    for model.user in ("ada", "ben"):
+        await agent.generate("hi")
+    assert model.sent == ["ada", "ada", "ben"]
+
+
+class Refreshes(Processor):
+    """Renews a token in the headers that it shares with the agent."""
+
+    id = "refreshes"
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        self.headers = headers
+
+    def process_api_error(self, args: Any) -> dict[str, bool]:
+        self.headers["authorization"] = "fresh"
+        return {"retry": True}
+
+
+@pytest.mark.parametrize("place", ["entry", "settings of the entry", "settings of the call"])
+async def test_a_token_that_is_refreshed_in_place_is_sent_with_the_next_call(place: str) -> None:
+    """R7.15, R12.3"""
+    headers = {"authorization": "stale"}
+    model = ScriptedModel([APICallError("401", status_code=401), "ok", "later"])
+    own: dict[str, Any] = {
+        "entry": {"headers": headers},
+        "settings of the entry": {"model_settings": {"headers": headers}},
+    }
+    options: Any = {"model_settings": {"headers": headers}} if place == "settings of the call" else {}
+    entry = ModelFallback(model, **own.get(place, {}))
+    agent = Agent(id="a", model=[entry], error_processors=[Refreshes(headers)])
+    assert (await agent.generate("hi", **options)).text == "ok"
+    headers["authorization"] = "rotated"
+    await agent.generate("hi", **options)
+    sent = [(request.headers or request.settings["headers"])["authorization"] for request in model.requests]
+    assert sent == ["stale", "fresh", "rotated"]

@@ -15,6 +15,8 @@ from interlock.chunks import (
     Abort,
     AbortPayload,
     Chunk,
+    Finish,
+    FinishPayload,
     GenericChunk,
     Start,
     StartPayload,
@@ -22,6 +24,7 @@ from interlock.chunks import (
     StepFinishPayload,
     StepOutcome,
     TextDeltaPayload,
+    ToolCall,
     Tripwire,
     TripwirePayload,
     chunk_from_dict,
@@ -338,6 +341,22 @@ class YieldsNone(Faulty):
         yield None
 
 
+class Yields(Faulty):
+    """Chunks of the right class without the shape of it."""
+
+    def __init__(self, *chunks: Any) -> None:
+        self.chunks = chunks
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Any]:
+        for chunk in self.chunks:
+            yield chunk
+        yield Finish(payload=FinishPayload(step_result=StepOutcome(reason="stop")))
+
+
+def piece(text: Any) -> TextDelta:
+    return TextDelta(payload=TextDeltaPayload(id="t", text=text))
+
+
 class IsCoroutine(Faulty):
     async def stream(self, request: ModelRequest) -> Any:
         return None
@@ -373,10 +392,16 @@ FAULTY: list[tuple[Any, str]] = [
     (Answers(None), "ModelReply: not NoneType"),
     (Answers(ModelReply(content="x")), r"ModelReply: .*content"),  # type: ignore[arg-type]
     (Answers(ModelReply(content=["x"])), r"ModelReply: .*content"),  # type: ignore[list-item]
+    (Yields(TextDelta(payload=None)), "'text-delta' chunk that is none"),  # type: ignore[arg-type]
+    (Yields(ToolCall(payload=None)), "'tool-call' chunk that is none"),  # type: ignore[arg-type]
+    (Yields(Finish(payload=None)), "'finish' chunk that is none"),  # type: ignore[arg-type]
 ]
 
 
-@pytest.mark.parametrize(("model", "wanted"), FAULTY, ids=[f"{type(m).__name__}-{w[-12:]}" for m, w in FAULTY])
+IDS = [f"{number}-{type(model).__name__}" for number, (model, _) in enumerate(FAULTY)]
+
+
+@pytest.mark.parametrize(("model", "wanted"), FAULTY, ids=IDS)
 @pytest.mark.parametrize("max_retries", [None, 1])
 async def test_a_faulty_model_is_named_with_what_it_should_give(
     model: Any, wanted: str, max_retries: int | None
@@ -387,7 +412,7 @@ async def test_a_faulty_model_is_named_with_what_it_should_give(
     gc.collect()
 
 
-@pytest.mark.parametrize(("model", "wanted"), FAULTY, ids=[f"{type(m).__name__}-{w[-12:]}" for m, w in FAULTY])
+@pytest.mark.parametrize(("model", "wanted"), FAULTY, ids=IDS)
 async def test_a_faulty_model_gives_way_to_the_next(drive: Drive, make: Make, model: Any, wanted: str) -> None:
     """R7.14, R7.17"""
     asked: list[str] = []
@@ -395,3 +420,18 @@ async def test_a_faulty_model_gives_way_to_the_next(drive: Drive, make: Make, mo
     outcome = await drive(Agent(id="a", model=[model, ScriptedModel(["good"])], error_processors=[judge]))
     assert (outcome.text, len(asked)) == ("good", 1)
     assert "acme/faulty" in asked[0]
+
+
+async def test_a_text_whose_span_has_no_id_is_not_lost(drive: Drive) -> None:
+    """R5.3"""
+    nameless: Any = [TextDelta(payload=TextDeltaPayload(id=given, text="x")) for given in (None, "", None)]  # type: ignore[arg-type]
+    assert (await drive(Agent(id="a", model=Yields(*nameless)))).text == "xxx"
+
+
+@pytest.mark.parametrize("pieces", [[piece(None)], [piece("x"), piece(3)]])
+async def test_a_text_that_is_none_is_known_when_it_is_put_together(pieces: list[TextDelta]) -> None:
+    """R7.14: text is not looked at piece by piece."""
+    with pytest.raises(ModelError, match=r"acme/faulty.*piece of text that is no text"):
+        await Agent(id="a", model=Yields(*pieces)).generate("hi")
+    result = await Agent(id="a", model=[Yields(*pieces), ScriptedModel(["good"])]).generate("hi")
+    assert result.text == "good"

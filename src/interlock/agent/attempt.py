@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from itertools import takewhile
 from operator import is_
@@ -32,13 +31,10 @@ from interlock.chunks import (
 )
 from interlock.messages.parts import Message, Part, TextPart, ToolInvocationPart
 from interlock.models import to_language_model
-from interlock.models.retry import name_of
 from interlock.processors import StepResult, ToolCallInfo
 from interlock.processors.hooks import LLM_RESPONSE, OUTPUT_STEP
 from interlock.processors.pipeline import run_hook
 from interlock.processors.stages import OutputStepStage, ResponseStage
-
-_log = logging.getLogger("interlock")
 
 
 class Attempt(msgspec.Struct, eq=False):
@@ -80,7 +76,7 @@ class Attempt(msgspec.Struct, eq=False):
         if run.is_read:
             await reply.start()
         else:
-            reply.is_started = True
+            reply.is_started = not reply.has_own_start
         return reply
 
     def _begin(self, call: PreparedCall) -> Reply:
@@ -93,13 +89,8 @@ class Attempt(msgspec.Struct, eq=False):
 
     async def close(self) -> None:
         """Close the provider's stream, if it is open."""
-        if self.reply is None:
-            return
-        try:
+        if self.reply is not None:
             await self.reply.close()
-        except Exception:
-            # The attempt has an outcome already, which must not be lost over this.
-            _log.exception("the stream of %s could not be closed", name_of(self.reply.call.model))
 
     async def judge(self, reply: Reply) -> None:
         """Run the response and output-step hooks, and prepare the tool calls that are left (R1.10, R1.11, R2.30)."""

@@ -53,7 +53,7 @@ class PreparedCall(msgspec.Struct, eq=False):
 
 
 class UsualCall(msgspec.Struct, eq=False):
-    """What the steps of a run have in common that use the same model."""
+    """What the steps have in common that use the same model, where nobody gave settings."""
 
     model_index: int
     override: Any

@@ -163,6 +163,8 @@ class RunEnd:
                 # No processor of the caller's failed: what went wrong with the object is the error of the run.
                 raise error.__cause__ from None
             raise
+        # Nothing that they started may outlive the run (R19.4).
+        await self._scope.drop_tasks()
         if message_list.is_still(revision):
             return
         after = message_list.response_text()

@@ -13,7 +13,7 @@ import msgspec
 from interlock.agent.attempt import Attempt
 from interlock.agent.deadlines import Deadlines
 from interlock.agent.ending import RunEnd
-from interlock.agent.reply import DELTAS, SPANS, TERMINAL_REASONS
+from interlock.agent.reply import DELTAS, SPANS, TERMINAL_REASONS, Reply
 from interlock.agent.reply_source import NOTHING
 from interlock.agent.run import Callback, Interrupted, Run
 from interlock.agent.said import follow_finish
@@ -51,7 +51,8 @@ class RunLoop:
         run, scope, state, end = self._run, self._scope, self._state, self._end
         run_id, chain, is_read, on_chunk = state.run_id, run.chain, run.is_read, run.callbacks.get("on_chunk")
         attempt: Attempt | None = None
-        chunk: Any
+        reply: Reply | None = None
+        chunk: Any = None
         is_complete = False
         try:
             await self._begin()
@@ -59,7 +60,7 @@ class RunLoop:
                 if scope.outbox:
                     for chunk in scope.take():
                         yield chunk
-                attempt, failure = Attempt(run), None
+                attempt, reply, failure = Attempt(run), None, None
                 try:
                     is_resumed = run.resumption is not None and self._resume(attempt, run.resumption)
                     reply = None if is_resumed else await attempt.prepare()
@@ -133,7 +134,7 @@ class RunLoop:
                                     yield chunk
                     await self._accept(attempt)
                 except (Exception, asyncio.CancelledError) as error:
-                    failure = self._own(error)
+                    failure = self._own(error if reply is None else reply.blame(error, chunk))
                 while failure is not None or end.is_finishing:
                     for chunk in scope.take():
                         yield chunk

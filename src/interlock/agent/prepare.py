@@ -285,8 +285,8 @@ def _fill(message_list: MessageList, instructions: Any, messages: Any, options: 
         if system is not None and system != "":
             message_list.add_system(system)
         if context is not None:
-            message_list.add(copy_given(context), "context")
-    message_list.add(messages if messages.__class__ is str else copy_given(messages), "input")
+            message_list.take_over(copy_given(context), "context")
+    message_list.take_over(messages if messages.__class__ is str else copy_given(messages), "input")
 
 
 # -- settings -----------------------------------------------------------------------------------------------------

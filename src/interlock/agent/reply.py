@@ -52,6 +52,7 @@ from interlock.chunks import (
     ToolInputStart,
     ToolResult,
     chunk_to_dict,
+    flaw_of,
 )
 from interlock.errors import APICallError, ModelError, TripWire
 from interlock.messages.parts import Part
@@ -152,7 +153,7 @@ class Reply(msgspec.Struct, eq=False):
         run, call = self._run, self.call
         if run.chain is not None:
             run.chain.set_from_cache(self.from_cache)
-        if call.response is not None and any(item.type == "step-start" for item in call.replayed):
+        if self.has_own_start:
             return
         payload = StepStartPayload(
             message_id=run.state.message_id,
@@ -165,11 +166,20 @@ class Reply(msgspec.Struct, eq=False):
         self._keep(started)
         run.scope.outbox += started
 
+    @property
+    def has_own_start(self) -> bool:
+        """Whether the reply is a cached one with a ``step-start`` in it: the run adds none then."""
+        return self.from_cache and any(item.type == "step-start" for item in self.call.replayed)
+
     async def close(self) -> None:
         """Close the provider's stream, however far it was read."""
         if self._run.deadlines is not None:
             self._run.deadlines.end_step()
-        await self.source.close()
+        try:
+            await self.source.close()
+        except Exception:
+            # What the reply comes to must not be lost over this.
+            _log.exception("the stream of %s could not be closed", self._model)
 
     @property
     def is_typed(self) -> bool:
@@ -181,6 +191,19 @@ class Reply(msgspec.Struct, eq=False):
         if isinstance(error, (Interrupted, TripWire)) or self._run.scope.failure is error:
             return error
         failure = ModelFailure(error)
+        failure.__cause__ = error
+        return failure
+
+    def blame(self, error: BaseException, chunk: Any) -> BaseException:
+        """``error``, or the failure of the model if it comes of the last chunk, which has not the shape of its type."""
+        if isinstance(error, ModelError):
+            return ModelFailure(ModelError(f"{self._model} sent {error}"))
+        if not isinstance(error, (AttributeError, TypeError)) or not isinstance(chunk, Chunk):
+            return error
+        flaw = flaw_of(chunk)
+        if flaw is None:
+            return error
+        failure = ModelFailure(ModelError(f"{self._model} yielded a {chunk.type!r} chunk that is none: {flaw}"))
         failure.__cause__ = error
         return failure
 
@@ -212,6 +235,7 @@ class Reply(msgspec.Struct, eq=False):
                 "%s yielded a %r chunk, which only the run itself sends; it is left out", self._model, chunk.type
             )
         elif chunk.type != "raw" or self._run.include_raw_chunks:
+            self.is_started = self.is_started or kind is StepStart
             await self._hear_and_screen(chunk)
 
     @property
@@ -380,7 +404,7 @@ class Reply(msgspec.Struct, eq=False):
         if self._run.deadlines is not None:
             self._run.deadlines.end_step()
         if not self.source.has_ended():
-            await self.source.close()
+            await self.close()
         finish = self._finish
         if finish is None:
             if not self.from_cache:

@@ -35,10 +35,17 @@ async def prepare_call(run: Run) -> PreparedCall:
         Interrupted: the run was cancelled.
     """
     usual = _usual(run)
+    stage = _step_stage(run) if usual is None else usual.stage
     if run.input_step_hooks:
-        call = await _asked_call(run, usual)
+        stage = msgspec.structs.replace(stage, message_id=run.state.message_id)
+        await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
+        if run.scope.is_aborted:
+            raise Interrupted
+    if usual is None or (stage is not usual.stage and not stage.has_settings_of(usual.stage)):
+        call = _settled(run, stage)
     else:
-        call = _call_of(run, usual)
+        call = usual.call = usual.call or _settled(run, stage)
+    call = _with_own_request(run, call)
     request = call.request
     assert request is not None
     message_list = run.state.message_list
@@ -56,8 +63,22 @@ async def prepare_call(run: Run) -> PreparedCall:
     return call
 
 
-def _usual(run: Run) -> UsualCall:
-    """What a step begins with as long as the model is the same; worked out once a run, or once an agent."""
+def _usual(run: Run) -> UsualCall | None:
+    """What a step begins with, worked out once a run, or once an agent.
+
+    ``None`` where there are settings: whoever gave them may change them from step to step, such as an error processor
+    that refreshes a token in the headers.
+    """
+    entry = run.models[run.model_index]
+    if (
+        run.model_settings
+        or run.provider_options is not None
+        or run.structured_output is not None
+        or entry.model_settings is not None
+        or entry.provider_options is not None
+        or entry.headers is not None
+    ):
+        return None
     usual = run.usual_call
     if usual is None or not usual.is_for(run.model_index, run.model_override, run.max_retries):
         usual = UsualCall(run.model_index, run.model_override, run.max_retries, _step_stage(run))
@@ -67,19 +88,10 @@ def _usual(run: Run) -> UsualCall:
     return usual
 
 
-def _call_of(run: Run, usual: UsualCall) -> PreparedCall:
-    """The call, all but for its prompt, as every step makes it in which no hook has a say."""
-    call = usual.call
-    if call is None:
-        call = usual.call = _settled(run, usual.stage)
-    return _own_request(run, call)
-
-
-def _own_request(run: Run, call: PreparedCall) -> PreparedCall:
-    """The call with a request that nobody else has."""
+def _with_own_request(run: Run, call: PreparedCall) -> PreparedCall:
+    """The call with a request that nobody else has; only the messages of its prompt are shared, for reading."""
     request = call.request
     assert request is not None
-    # A model may do what it likes with its request; the next one is none of its business.
     options = request.provider_options
     own = msgspec.structs.replace(
         request,
@@ -88,15 +100,6 @@ def _own_request(run: Run, call: PreparedCall) -> PreparedCall:
         provider_options=options if options is None else options.copy(),
     )
     return msgspec.structs.replace(call, request=own)
-
-
-async def _asked_call(run: Run, usual: UsualCall) -> PreparedCall:
-    """The call as the input-step hooks want it, all but for its prompt."""
-    stage = msgspec.structs.replace(usual.stage, message_id=run.state.message_id)
-    await run_hook(INPUT_STEP, run.input_step_hooks, run.scope, stage)
-    if run.scope.is_aborted:
-        raise Interrupted
-    return _call_of(run, usual) if stage.has_settings_of(usual.stage) else _own_request(run, _settled(run, stage))
 
 
 def _step_stage(run: Run) -> StepStage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from interlock.chunks import (
     TextStart,
     ToolCall,
 )
+from interlock.errors import ModelError
 from interlock.messages.parts import (
     DataPart,
     FilePart,
@@ -44,6 +45,10 @@ class Span(msgspec.Struct, eq=False):
     redacted: list[str] = []
 
 
+_NO_ID = object()
+"""No span has it, whatever a model gives as ids."""
+
+
 class ResponseAssembler(msgspec.Struct, eq=False):
     """Collects one attempt's reply. A part takes its place when it is finished (R9.7)."""
 
@@ -55,7 +60,7 @@ class ResponseAssembler(msgspec.Struct, eq=False):
     files: list[File] = []
     is_edited: Callable[[str], bool] | None = None
     """Whether a span of reasoning, by its id, says something else than the model did: its signature is no good then."""
-    open_id: str | None = None
+    open_id: object = _NO_ID
     """Id of the text span that was written to last, as long as it is open."""
     append: Callable[[str], object] = len
     """Appends to that span: the loop does so itself, which is most of what a stream of text costs here."""
@@ -68,9 +73,9 @@ class ResponseAssembler(msgspec.Struct, eq=False):
     def text(self) -> str:
         """The attempt's text so far."""
         if not self._texts:
-            return "".join(self._finished_texts)
+            return _joined(self._finished_texts)
         unfinished = [piece for span in self._texts.values() for piece in span.pieces]
-        return "".join([*self._finished_texts, *unfinished])
+        return _joined([*self._finished_texts, *unfinished])
 
     @property
     def has_content(self) -> bool:
@@ -122,8 +127,8 @@ class ResponseAssembler(msgspec.Struct, eq=False):
 
     def _close_text(self, key: str) -> None:
         span = self._texts.pop(key)
-        self.open_id = None
-        text = "".join(span.pieces)
+        self.open_id = _NO_ID
+        text = _joined(span.pieces)
         self._finished_texts.append(text)
         if text or span.metadata is not None:
             self.parts.append(TextPart(text=text, provider_metadata=span.metadata))
@@ -170,7 +175,7 @@ class ResponseAssembler(msgspec.Struct, eq=False):
 
     def _close_reasoning(self, key: str) -> None:
         span = self._reasoning.pop(key)
-        text = "".join(span.pieces)
+        text = _joined(span.pieces)
         if self.is_edited is not None and self.is_edited(key):
             span.signature = span.metadata = None
         details: list[dict[str, Any]] = []
@@ -211,6 +216,13 @@ class ResponseAssembler(msgspec.Struct, eq=False):
     def _data(self, chunk: DataChunk) -> None:
         if not chunk.transient:
             self.parts.append(data_part(chunk))
+
+
+def _joined(pieces: Sequence[str]) -> str:
+    try:
+        return "".join(pieces)
+    except TypeError as error:
+        raise ModelError(f"a piece of text that is no text: {error}") from error
 
 
 def source_part(chunk: Source) -> SourcePart | SourceDocumentPart:

@@ -85,6 +85,12 @@ class MessageList:
             InvalidMessageError: something is no message, or a content part of it has a type that nobody knows; the
                 text tells the place. Nothing was added.
         """
+        if _may_be_held(messages):
+            self.expose()
+        return self.take_over(messages, source, merge=merge)
+
+    def take_over(self, messages: Any, source: str, *, merge: bool = True) -> Self:
+        """``add`` for messages that nobody else holds: the list need not look whether somebody has edited them."""
         if source == "system":
             return self._add_only_system(messages)
         known_source = _source(source)
@@ -153,6 +159,7 @@ class MessageList:
 
         It takes over source and id, and the date if its own would move it.
         """
+        self.expose()
         old = self._timeline.find(message_id)
         if old is None:
             return False
@@ -304,6 +311,7 @@ class MessageList:
             InvalidMessageError: an element is no message; nothing was changed.
         """
         self._timeline.before_change()
+        self.expose()
         reconcile(self._timeline, self._system, returned, stage, _source(default_source))
 
     def refresh_mirrors(self) -> None:
@@ -517,6 +525,15 @@ def _split(messages: Any) -> tuple[list[Any], Any]:
         size -= 1
     rest = messages[size:]
     return messages[:size], rest[0] if len(rest) == 1 and rest[0].__class__ is str else rest
+
+
+def _may_be_held(given: Any) -> bool:
+    """Whether whoever gave messages may edit them later: anything but texts can be held and changed."""
+    if given is None or isinstance(given, str):
+        return False
+    if isinstance(given, (list, tuple)):
+        return any(map(_may_be_held, given))
+    return not isinstance(given, Mapping) or not all(isinstance(value, str) for value in given.values())
 
 
 def _source(name: str) -> Source:

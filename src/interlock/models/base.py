@@ -48,6 +48,7 @@ class ModelRequest(msgspec.Struct, kw_only=True):
     """One provider call."""
 
     prompt: Prompt
+    """For reading: later calls of the run send the same messages."""
     tools: list[ToolSpec] = []
     tool_choice: ToolChoice | None = None
     settings: ModelSettings = {}

@@ -53,7 +53,6 @@ class Tool:
         "execute",
         "id",
         "in_thread",
-        "is_client_side",
         "on_input_available",
         "on_input_delta",
         "on_input_start",
@@ -85,8 +84,6 @@ class Tool:
         self.id = id
         self.description = description
         self.execute = execute
-        self.is_client_side = execute is None
-        """Whether the client executes the tool (R12.40)."""
         self.in_thread = in_thread
         self.require_approval = require_approval
         self.to_model_output = to_model_output
@@ -114,6 +111,11 @@ class Tool:
     def resume_schema(self) -> dict[str, Any] | None:
         """JSON Schema of what the tool is resumed with, if it was given."""
         return self._resume.json_schema if self._resume is not None else None
+
+    @property
+    def is_client_side(self) -> bool:
+        """Whether the client executes the tool (R12.40)."""
+        return self.execute is None
 
     @property
     def may_pause(self) -> bool:

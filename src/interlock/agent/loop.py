@@ -13,7 +13,8 @@ import msgspec
 from interlock.agent.attempt import Attempt
 from interlock.agent.deadlines import Deadlines
 from interlock.agent.ending import RunEnd
-from interlock.agent.reply import DELTAS, SPANS, TERMINAL_REASONS, Reply
+from interlock.agent.reply import DELTAS, SPANS, Reply
+from interlock.agent.reply_books import TERMINAL_REASONS
 from interlock.agent.reply_source import NOTHING
 from interlock.agent.run import Callback, Interrupted, Run
 from interlock.agent.said import follow_finish

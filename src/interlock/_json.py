@@ -71,11 +71,9 @@ _LEAVES = frozenset({str, int, float, bool, type(None)})
 def copy_json(value: Any) -> Any:
     """A deep copy of JSON-like data; other objects in it are shared."""
     if isinstance(value, dict):
-        if _LEAVES.issuperset(map(type, value.values())):
-            return dict(value)  # most are flat
-        return {key: copy_json(item) for key, item in value.items()}
+        return {key: item if item.__class__ in _LEAVES else copy_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [copy_json(item) for item in value]
+        return [item if item.__class__ in _LEAVES else copy_json(item) for item in value]
     return value
 
 
